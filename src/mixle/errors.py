@@ -1,0 +1,177 @@
+"""Every exception this library raises, each also a builtin so that callers need not import it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "BackendError",
+    "ContractError",
+    "EmptyDataError",
+    "HandleClosed",
+    "ImpossibleEvidenceError",
+    "KeyValidationError",
+    "MissingPackage",
+    "MixleError",
+    "NonGenerativeSequenceError",
+    "NeutralFactorError",
+    "PayloadError",
+    "RoundLosses",
+    "RowError",
+    "SerializationError",
+    "SupportError",
+    "TaskError",
+    "UnscorableObservation",
+    "WorkerLost",
+]
+
+
+class MixleError(Exception):
+    """Base of all errors of this library."""
+
+
+class RowError(MixleError, ValueError):
+    """A row that a model cannot read.
+
+    Parameters
+    ----------
+    reason : str
+        What is wrong with the value.
+    family : str
+        Family that refused it, for example ``"Gaussian"``.
+    row : int or None
+        Position of the row.
+    fields : tuple
+        Path of fields inside the row, outermost first.
+    """
+
+    def __init__(self, reason: str, family: str = "", row: int | None = None, fields: tuple[Any, ...] = ()) -> None:
+        super().__init__(reason, family, row, tuple(fields))
+        self.reason, self.family, self.row, self.fields = reason, family, row, tuple(fields)
+
+    def at(self, row: int) -> RowError:
+        """Return the same error naming another row."""
+        return type(self)(self.reason, self.family, row, self.fields).with_traceback(self.__traceback__)
+
+    def inside(self, field: Any) -> RowError:
+        """Return the same error seen from an enclosing row, `field` being the outer step of the path."""
+        return type(self)(self.reason, self.family, self.row, (field, *self.fields)).with_traceback(self.__traceback__)
+
+    def __str__(self) -> str:
+        where = [] if self.row is None else [f"row {self.row}"]
+        where += [f"field {field!r}" for field in self.fields]
+        place = ", ".join(where)
+        place = place[:1].upper() + place[1:]
+        if self.family:
+            place = f"{place} ({self.family})" if place else self.family
+        return f"{place}: {self.reason}" if place else self.reason
+
+
+class UnscorableObservation(RowError):
+    """A value for which a density is not defined (NaN, for example)."""
+
+
+class SupportError(RowError):
+    """A row outside the support of the family that is fitted to it."""
+
+
+class ContractError(MixleError, ValueError):
+    """A row or a statistic whose shape breaks the contract of its model."""
+
+
+class EmptyDataError(MixleError, ValueError):
+    """There are no rows (or no weight) to work on."""
+
+
+class KeyValidationError(MixleError, ValueError):
+    """Tying keys that cannot be honoured."""
+
+
+class SerializationError(MixleError, ValueError):
+    """A model that cannot be written to, or read from, JSON."""
+
+
+class NeutralFactorError(MixleError, ValueError):
+    """A factor without a law was asked for a sample."""
+
+
+class NonGenerativeSequenceError(MixleError, ValueError):
+    """A sequence model without a law of the length was asked for a sample."""
+
+
+class PayloadError(MixleError, ValueError):
+    """A payload frame that is torn, corrupted or of an unknown type."""
+
+
+class BackendError(MixleError, ValueError):
+    """An unknown backend, or an argument that a backend does not take."""
+
+
+class MissingPackage(MixleError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+class HandleClosed(MixleError, RuntimeError):
+    """A handle was used after `close`."""
+
+
+class TaskError(MixleError, RuntimeError):
+    """User code failed while a task ran on a shard.
+
+    The raised class is also of the user's own exception type where the two combine; the remote
+    traceback is chained as ``__cause__``.
+
+    Attributes
+    ----------
+    shard, worker : int or None
+        Where it happened.
+    row : int or None
+        Position of the row in the data, if the failing code named one.
+    remote_traceback : str
+        Traceback text as printed where the task ran.
+    """
+
+    shard: int | None = None
+    worker: int | None = None
+    row: int | None = None
+    remote_traceback: str = ""
+
+
+class WorkerLost(MixleError, RuntimeError):
+    """A worker died or fell silent.
+
+    Attributes
+    ----------
+    worker : int
+        Id of the worker.
+    shards : tuple of int
+        Shards that it held.
+    cause : str
+        How the loss was told, decoded.
+    exitcode : int or None
+        Negative signal number or exit code, None if unknown.
+    stderr_tail : str
+        Last lines the worker wrote to standard error.
+    """
+
+    worker: int = -1
+    shards: tuple[int, ...] = ()
+    cause: str = ""
+    exitcode: int | None = None
+    stderr_tail: str = ""
+
+
+class RoundLosses(MixleError, RuntimeError):
+    """The losses of one round, raised after everything that arrived was delivered.
+
+    Attributes
+    ----------
+    losses : tuple of WorkerLost
+        One entry per lost worker.
+    """
+
+    losses: tuple[WorkerLost, ...] = ()
+
+
+class ImpossibleEvidenceError(MixleError, ValueError):
+    """Evidence that cannot occur: a start that may keep no row, for example."""

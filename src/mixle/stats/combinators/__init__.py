@@ -1,0 +1,1 @@
+"""Models built from models: composite, record, sequence, optional, ignored, null."""

@@ -1,0 +1,1 @@
+"""Public home of the base classes that users subclass."""

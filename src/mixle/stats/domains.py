@@ -1,0 +1,97 @@
+"""Domains of parameters, checked at construction with the parameter named."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["VARIANCE_FLOOR", "finite", "floor_variance", "fraction", "nonnegative", "positive", "probabilities", "vector"]
+
+#: Smallest variance relative to the second moment about zero: below it, the digits of x do not hold a variance.
+VARIANCE_FLOOR = 2.0**-80
+
+
+def finite(value: Any, what: str) -> float:
+    """Return `value` as a finite float; ValueError names `what`."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} must be a number, not {value!r}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{what} must be finite, not {value!r}")
+    return number
+
+
+def positive(value: Any, what: str) -> float:
+    """Return `value` as a finite float > 0."""
+    number = finite(value, what)
+    if number <= 0.0:
+        raise ValueError(f"{what} must be positive, not {value!r}")
+    return number
+
+
+def nonnegative(value: Any, what: str) -> float:
+    """Return `value` as a finite float ≥ 0."""
+    number = finite(value, what)
+    if number < 0.0:
+        raise ValueError(f"{what} must not be negative, is {value!r}")
+    return number
+
+
+def fraction(value: Any, what: str) -> float:
+    """Return `value` as a float in [0, 1]."""
+    number = finite(value, what)
+    if not 0.0 <= number <= 1.0:
+        raise ValueError(f"{what} must lie in [0, 1], is {value!r}")
+    return number
+
+
+def vector(value: Any, what: str) -> np.ndarray:
+    """Return `value` as a finite float64 array of shape (d,), d ≥ 1, read-only."""
+    array = np.array(value, dtype=float)
+    if array.ndim != 1 or not array.size:
+        raise ValueError(f"{what} must be a vector, has shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{what} must be finite, entry {int(np.argmin(np.isfinite(array)))} is not")
+    array.setflags(write=False)
+    return array
+
+
+def probabilities(value: Any, what: str) -> np.ndarray:
+    """Return `value` as probabilities of shape (k,): a sum off one by up to 1e-6 is scaled away.
+
+    Raises
+    ------
+    ValueError
+        If an entry is negative or not finite, or the sum is further off.
+    """
+    array = np.array(value, dtype=float)
+    if array.ndim != 1 or not array.size:
+        raise ValueError(f"{what} must be a vector of probabilities, has shape {array.shape}")
+    if not np.isfinite(array).all() or (array < 0.0).any():
+        bad = int(np.argmax(~np.isfinite(array) | (array < 0.0)))
+        raise ValueError(f"{what} must be probabilities, entry {bad} is {array[bad]!r}")
+    total = math.fsum(array.tolist())
+    if abs(total - 1.0) > 1e-6:
+        raise ValueError(f"{what} must sum to one, the sum is {total!r}")
+    if abs(total - 1.0) > 4 * array.size * np.finfo(float).eps:
+        array /= total
+    array.setflags(write=False)
+    return array
+
+
+def floor_variance(mean: Any, variance: Any, min_covar: float | None) -> tuple[Any, bool]:
+    """Return the variance with its floor, and whether the floor was used.
+
+    `min_covar` is absolute. By default the floor is ``2^-80 (mean² + variance)``, and 1e-8 where that is zero: a
+    maximum, so that EM stays monotone.
+    """
+    if min_covar is not None:
+        floor: Any = np.full_like(np.asarray(variance, float), min_covar)
+    else:
+        floor = VARIANCE_FLOOR * (np.square(mean) + variance)
+        floor = np.where(floor > 0.0, floor, 1e-8)
+    raised = np.maximum(variance, floor)
+    return (float(raised) if np.ndim(raised) == 0 else raised), bool(np.any(raised > variance))

@@ -1,0 +1,1 @@
+"""Leaf families, one short file each."""

@@ -1,0 +1,148 @@
+"""The law of a label out of a finite set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.stats.contract import DistributionSampler
+from mixle.stats.domains import nonnegative, probabilities
+from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
+from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
+from mixle.stats.reading import read_labels
+
+__all__ = ["CategoricalDistribution", "CategoricalEstimator", "CategoricalSampler"]
+
+
+class _Categorical(CodeLeaf):
+    name: ClassVar[str] = "Categorical"
+
+    def encode(self, rows: Sequence[Any]) -> Rows:
+        codes, labels = read_labels(rows, self.name)
+        return Rows(codes, labels=labels)
+
+    def log_table(self, dist: Any, labels: tuple[Any, ...]) -> np.ndarray:
+        pmap, default = dist.pmap, dist.default_value
+        table = log_or_floor(np.array([pmap.get(label, default) for label in labels], float))
+        return table - math.log1p(default) if default else table
+
+    def model_labels(self, dist: Any) -> tuple[Any, ...]:
+        return tuple(dist.pmap)
+
+    def to_value(self, stat: CodeCounts) -> dict[Any, float]:
+        return dict(zip(stat.labels, stat.counts.tolist(), strict=True))
+
+    def from_value(self, value: Any) -> CodeCounts:
+        if isinstance(value, CodeCounts):
+            return value
+        return CodeCounts(tuple(value), np.array(list(value.values()), float))
+
+
+class CategoricalDistribution(LeafDistribution):
+    """Distribution over labels.
+
+    Parameters
+    ----------
+    pmap : dict
+        Probability of each label; the sum may be off one by 1e-6 and is scaled.
+    default_value : float
+        Weight ≥ 0 of each label that is not listed; the whole is divided by ``1 + default_value``.
+    name, keys
+        Label and tying key.
+
+    Examples
+    --------
+    >>> CategoricalDistribution({"a": 0.25, "b": 0.75}).density("b")
+    0.75
+    """
+
+    leaf = _Categorical()
+    _fields = ("pmap",)
+    _keyword_fields = ("default_value", "name", "keys")
+
+    def __init__(
+        self, pmap: Mapping[Any, float], default_value: float = 0.0, name: str | None = None, keys: Any = None
+    ) -> None:
+        values = list(pmap.values())
+        self.default_value = nonnegative(default_value, "default_value of a Categorical")
+        self.pmap = dict(zip(pmap, probabilities(values, "pmap of a Categorical").tolist(), strict=True)) if values else {}
+        self._finish(name, keys)
+
+    def sampler(self, seed: int | None = None) -> CategoricalSampler:
+        """Return a sampler of the listed labels."""
+        return CategoricalSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> CategoricalEstimator:
+        """Return the estimator; `pseudo_count` weighs these probabilities as a prior."""
+        prior = None if pseudo_count is None else dict(self.pmap)
+        return CategoricalEstimator(pseudo_count, prior, self.default_value > 0.0, self.name, self.keys)
+
+
+class CategoricalSampler(DistributionSampler):
+    """Sampler of a `CategoricalDistribution`."""
+
+    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
+        """Return a label, or a list of `size` labels."""
+        labels = list(self.dist.pmap)
+        if not labels:
+            raise ValueError("a Categorical without labels cannot be sampled")
+        p = np.array(list(self.dist.pmap.values()))
+        codes = self.rng.choice(len(labels), size=1 if size is None else size, p=p / p.sum())
+        drawn = [labels[code] for code in codes]
+        return drawn[0] if size is None else drawn
+
+
+class CategoricalEstimator(LeafEstimator):
+    """Estimator of a `CategoricalDistribution`.
+
+    Parameters
+    ----------
+    pseudo_count : float, optional
+        Alone: weight spread evenly over the labels seen. With `suff_stat`: weight of that prior. With `suff_stat`
+        alone it is 1.
+    suff_stat : dict, optional
+        Prior weight of each label.
+    default_value : bool
+        Store ``(1 / total)²`` as the weight of labels not seen.
+    name, keys
+        Label and tying key.
+
+    Examples
+    --------
+    >>> CategoricalEstimator().estimate(None, {"a": 1.0, "b": 3.0}).pmap
+    {'a': 0.25, 'b': 0.75}
+    """
+
+    leaf = _Categorical()
+    _keyword_fields = ("pseudo_count", "suff_stat", "default_value", "name", "keys")
+
+    def __init__(
+        self,
+        pseudo_count: float | None = None,
+        suff_stat: Mapping[Any, float] | None = None,
+        default_value: bool = False,
+        name: str | None = None,
+        keys: Any = None,
+    ) -> None:
+        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
+        self.suff_stat = None if suff_stat is None else {k: nonnegative(v, "suff_stat") for k, v in suff_stat.items()}
+        self.default_value = bool(default_value)
+        self.name, self.keys = name, keys
+
+    def _estimate(self, stat: CodeCounts) -> CategoricalDistribution:
+        weights = dict(zip(stat.labels, stat.counts.tolist(), strict=True))
+        total = math.fsum(weights.values())
+        default = (1.0 / total) ** 2 if self.default_value and total > 0.0 else 0.0
+        if self.suff_stat is not None:
+            strength = 1.0 if self.pseudo_count is None else self.pseudo_count
+            for label in self.suff_stat:
+                weights.setdefault(label, 0.0)
+            weights = {label: w + strength * self.suff_stat.get(label, 0.0) for label, w in weights.items()}
+        elif self.pseudo_count and weights:
+            weights = {label: w + self.pseudo_count / len(weights) for label, w in weights.items()}
+        total = math.fsum(weights.values())
+        pmap = {k: w / total for k, w in weights.items()} if total > 0.0 else dict.fromkeys(weights, 1.0 / max(1, len(weights)))
+        return CategoricalDistribution(pmap, default, self.name, self.keys)

@@ -1,0 +1,242 @@
+"""The four kinds of leaves whose components stack: square, quadratic, linear, code."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from mixle.stats.leaf import Leaf, Rows
+from mixle.stats.sums import Moments, block_sum, merge_moments, raw_moments, weighted_moments
+
+__all__ = ["LOG_ZERO", "CodeCounts", "CodeLeaf", "LinearLeaf", "LinearSums", "QuadraticLeaf", "SquareLeaf", "log_or_floor"]
+
+#: Stands for log 0 inside products, where an infinity would make NaN.
+LOG_ZERO = -1e300
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+def log_or_floor(p: Any) -> Any:
+    """Return log p, `LOG_ZERO` where p is 0."""
+    p = np.asarray(p, float)
+    with np.errstate(divide="ignore"):
+        return np.where(p > 0.0, np.log(p), LOG_ZERO)
+
+
+class LinearSums(NamedTuple):
+    """Sums of a linear leaf: `weight` () or (K,), `sums` (P,) or (K, P)."""
+
+    weight: Any
+    sums: np.ndarray
+
+    def scaled(self, c: float) -> LinearSums:
+        """Return the sums times `c`."""
+        return LinearSums(self.weight * c, self.sums * c)
+
+
+class CodeCounts(NamedTuple):
+    """Weight of each label: `labels` of length L, `counts` (L,) or (K, L)."""
+
+    labels: tuple[Any, ...]
+    counts: np.ndarray
+
+    def scaled(self, c: float) -> CodeCounts:
+        """Return the counts times `c`."""
+        return CodeCounts(self.labels, self.counts * c)
+
+
+def _first_centre(x: np.ndarray, weights: np.ndarray) -> Any:
+    kept = np.flatnonzero(weights > 0.0)
+    if not kept.size:
+        return 0.0
+    row = x[kept[0]]
+    return float(row) if np.ndim(row) == 0 else np.array(row, float)
+
+
+class SquareLeaf(Leaf):
+    """Normal laws column by column: the statistic is `Moments` with a diagonal scatter."""
+
+    kind: ClassVar[str] = "square"
+    vector: ClassVar[bool] = False
+
+    @abstractmethod
+    def location(self, dist: Any) -> tuple[Any, Any]:
+        """Return (mean, variance) of `dist`: numbers, or arrays of shape (d,)."""
+
+    def zero(self) -> Moments:
+        """Return the zero statistic."""
+        return Moments(0.0, 0.0, 0.0, 0.0)
+
+    def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> Moments:
+        """Return the moments about the model's mean, or about the first weighted row."""
+        centre = _first_centre(rows.x, weights) if dist is None else self.location(dist)[0]
+        return weighted_moments(rows.x, weights, centre)
+
+    def merge(self, a: Moments, b: Moments) -> Moments:
+        """Return the moments of both."""
+        return merge_moments(a, b)
+
+    def to_value(self, stat: Moments) -> Moments:
+        """Return a copy of the moments."""
+        return stat.copy()
+
+    def member(self, stat: Moments) -> Moments:
+        """Return numbers for a law of one number, arrays of shape (d,) for a `vector` law."""
+        if self.vector or stat.weight == 0.0:
+            return stat
+        return Moments(stat.weight, *(float(part[0]) for part in (stat.centre, stat.shift, stat.scatter)))
+
+    def from_value(self, value: Any) -> Moments:
+        """Return moments from `Moments` or from raw sums ``(Σwx, Σwx², Σw[, Σw])``."""
+        if isinstance(value, Moments):
+            return value
+        if len(value) == 4 and value[2] != value[3]:
+            raise ValueError(f"{self.name}: the two counts of a statistic differ: {value[2]!r} and {value[3]!r}")
+        return raw_moments(value[0], value[1], float(value[2]))
+
+    def score(self, dist: Any, rows: Rows) -> np.ndarray:
+        """Return the normal log-density, summed over columns in order."""
+        mean, variance = self.location(dist)
+        x = rows.x if rows.x.ndim == 2 else rows.x[:, None]
+        mean, variance = np.atleast_1d(mean), np.atleast_1d(variance)
+        result = np.zeros(len(x))
+        for j in range(x.shape[1]):
+            y = x[:, j] - mean[j]
+            result += -0.5 * (LOG_2PI + math.log(variance[j])) - y * y / (2.0 * variance[j])
+        return result
+
+
+class QuadraticLeaf(Leaf):
+    """Normal laws with full covariance: the statistic is `Moments` with a full scatter."""
+
+    kind: ClassVar[str] = "quadratic"
+
+    @abstractmethod
+    def location(self, dist: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return (mean (d,), covariance (d, d))."""
+
+    @abstractmethod
+    def factor(self, dist: Any) -> np.ndarray:
+        """Return the lower Cholesky factor of the covariance, (d, d)."""
+
+    def zero(self) -> Moments:
+        """Return the zero statistic."""
+        return Moments(0.0, 0.0, 0.0, 0.0)
+
+    def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> Moments:
+        """Return the moments about the model's mean, or about the first weighted row."""
+        centre = _first_centre(rows.x, weights) if dist is None else self.location(dist)[0]
+        return weighted_moments(rows.x, weights, centre, full=True)
+
+    def merge(self, a: Moments, b: Moments) -> Moments:
+        """Return the moments of both."""
+        return merge_moments(a, b)
+
+    def to_value(self, stat: Moments) -> Moments:
+        """Return a copy of the moments."""
+        return stat.copy()
+
+    def from_value(self, value: Any) -> Moments:
+        """Return moments from `Moments` or from raw sums ``(Σwx, Σwxxᵀ, Σw)``."""
+        return value if isinstance(value, Moments) else raw_moments(value[0], value[1], float(value[2]), full=True)
+
+    def score(self, dist: Any, rows: Rows) -> np.ndarray:
+        """Return the normal log-density by forward substitution, the same for a row alone or among others."""
+        mean, factor = self.location(dist)[0], self.factor(dist)
+        half = forward_square(factor, rows.x.T - mean[:, None])
+        half *= -0.5
+        half += -0.5 * len(mean) * LOG_2PI - float(np.add.reduce(np.log(np.diagonal(factor))))
+        return half
+
+
+def forward_square(factor: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return ``|L⁻¹ y|²`` for each column of `y` (d, n), element by element so that no row depends on its block."""
+    z = np.empty_like(y)
+    result = np.zeros(y.shape[1])
+    for i in range(len(y)):
+        row = y[i].copy()
+        for j in range(i):
+            row -= factor[i, j] * z[j]
+        np.divide(row, factor[i, i], out=z[i])
+        result += z[i] * z[i]
+    return result
+
+
+class LinearLeaf(Leaf):
+    """Exponential families ``exp(η·t(x) + c)`` with a few plain features t."""
+
+    kind: ClassVar[str] = "linear"
+    width: ClassVar[int] = 1
+
+    @abstractmethod
+    def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
+        """Return (η, c), log 0 as `LOG_ZERO`."""
+
+    def zero(self) -> LinearSums:
+        """Return the zero statistic."""
+        return LinearSums(0.0, np.zeros(self.width))
+
+    def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> LinearSums:
+        """Return the weight and the weighted sums of the features."""
+        sums = np.array([block_sum(np.asarray(feature, float), weights) for feature in rows.x])
+        return LinearSums(block_sum(weights), sums)
+
+    def merge(self, a: LinearSums, b: LinearSums) -> LinearSums:
+        """Return the sum of both."""
+        return LinearSums(a.weight + b.weight, a.sums + b.sums)
+
+    def score(self, dist: Any, rows: Rows) -> np.ndarray:
+        """Return ``η·t(x) + c``."""
+        eta, constant = self.natural(dist)
+        result = np.full(rows.count, constant)
+        for factor, feature in zip(eta, rows.x, strict=True):
+            result += factor * feature
+        result[result <= LOG_ZERO / 10] = -np.inf
+        return result
+
+
+class CodeLeaf(Leaf):
+    """Laws over labels: the statistic is the weight of each label."""
+
+    kind: ClassVar[str] = "code"
+
+    @abstractmethod
+    def log_table(self, dist: Any, labels: tuple[Any, ...]) -> np.ndarray:
+        """Return the log-probability of each label under `dist`, shape (L,), log 0 as `LOG_ZERO`."""
+
+    @abstractmethod
+    def model_labels(self, dist: Any) -> tuple[Any, ...]:
+        """Return the labels that `dist` lists."""
+
+    def zero(self) -> CodeCounts:
+        """Return the zero statistic."""
+        return CodeCounts((), np.zeros(0))
+
+    def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> CodeCounts:
+        """Return the weight of each label."""
+        labels = rows.labels or ()
+        return CodeCounts(labels, np.bincount(rows.x, weights, len(labels))[: len(labels)])
+
+    def merge(self, a: CodeCounts, b: CodeCounts) -> CodeCounts:
+        """Return the weight of each label of either, those of `a` first."""
+        if a.labels == b.labels:
+            return CodeCounts(a.labels, a.counts + b.counts)
+        index = dict(zip(a.labels, range(len(a.labels)), strict=True))
+        for label in b.labels:
+            index.setdefault(label, len(index))
+        shape = np.shape(b.counts)[:-1] if not a.labels else np.shape(a.counts)[:-1]
+        counts = np.zeros((*shape, len(index)))
+        if a.labels:
+            counts[..., : len(a.labels)] = a.counts
+        if b.labels:
+            counts[..., [index[label] for label in b.labels]] += b.counts
+        return CodeCounts(tuple(index), counts)
+
+    def score(self, dist: Any, rows: Rows) -> np.ndarray:
+        """Return the log-probability of each row's label."""
+        if not rows.labels:
+            return np.zeros(rows.count)
+        table = self.log_table(dist, rows.labels)
+        return np.where(table <= LOG_ZERO, -np.inf, table)[rows.x]

@@ -1,0 +1,1 @@
+"""Models with latent structure: mixtures."""

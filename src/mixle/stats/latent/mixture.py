@@ -1,0 +1,276 @@
+"""Finite mixtures of any distributions of one kind of row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.stats.contract import (
+    DataSequenceEncoder,
+    DistributionSampler,
+    ParameterEstimator,
+    SequenceEncodableProbabilityDistribution,
+)
+from mixle.stats.domains import fraction, nonnegative, probabilities
+from mixle.stats.kinds import log_or_floor
+from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
+from mixle.stats.latent.mixture_encoder import mixture_encoder
+from mixle.stats.stacking.walk import Walk
+
+__all__ = ["MixtureDistribution", "MixtureEstimator", "MixtureSampler"]
+
+
+class MixtureDistribution(SequenceEncodableProbabilityDistribution):
+    """Mixture ``Σ_k w_k p_k(x)``.
+
+    Parameters
+    ----------
+    components : sequence of distributions
+        The K components.
+    w : array_like, shape (K,)
+        Weights; a sum off one by up to 1e-6 is scaled away.
+    name : str, optional
+        Label carried along.
+    weights : array_like, optional
+        Another name of `w`.
+
+    Raises
+    ------
+    ValueError
+        If the weights are not probabilities or not as many as the components.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution
+    >>> m = MixtureDistribution([GaussianDistribution(0.0, 1.0), GaussianDistribution(4.0, 1.0)], [0.5, 0.5])
+    >>> m.posterior(2.0).tolist()
+    [0.5, 0.5]
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("components", "w")
+    _keyword_fields: ClassVar[tuple[str, ...]] = ("name",)
+
+    def __init__(
+        self, components: Sequence[Any], w: Any = None, name: str | None = None, weights: Any = None
+    ) -> None:
+        self.components = list(components)
+        if not self.components:
+            raise ValueError("a mixture needs at least one component")
+        given = w if w is not None else weights
+        self.w = probabilities(np.full(len(self.components), 1.0 / len(self.components)) if given is None else given, "w of a Mixture")
+        if len(self.w) != len(self.components):
+            raise ValueError(f"a mixture of {len(self.components)} components needs as many weights, got {len(self.w)}")
+        self.name = name
+
+    @property
+    def num_components(self) -> int:
+        """Return the number of components K."""
+        return len(self.components)
+
+    @property
+    def log_w(self) -> np.ndarray:
+        """Return the log weights, shape (K,)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.w)
+
+    def walk(self, payload: Any) -> Walk:
+        """Return the E-step of one encoded chunk."""
+        rows = self.dist_to_encoder().row_count(payload)
+        return Walk(self.components, self.w, log_or_floor(self.w), payload, rows)
+
+    def seq_log_density(self, x: Any) -> np.ndarray:
+        """Return the log-densities of encoded rows, shape (n,)."""
+        return self.walk(x).score()
+
+    def seq_component_log_density(self, x: Any) -> np.ndarray:
+        """Return the log-density of encoded rows under each component, shape (n, K)."""
+        payloads = [x.of(k) if hasattr(x, "of") else x for k in range(self.num_components)]
+        return np.stack([c.seq_log_density(p) for c, p in zip(self.components, payloads, strict=True)], axis=1)
+
+    def component_log_density(self, x: Any) -> np.ndarray:
+        """Return the log-density of one row under each component, shape (K,)."""
+        return np.array([component.log_density(x) for component in self.components])
+
+    def seq_posterior(self, x: Any) -> np.ndarray:
+        """Return the responsibilities of encoded rows, shape (n, K); zero for a row that no component supports."""
+        walk = self.walk(x)
+        result = np.empty((walk.rows, self.num_components))
+        for block in walk.blocks():
+            result[block.start : block.stop] = block.responsibilities[:, : block.stop - block.start].T
+        return result
+
+    def posterior(self, x: Any) -> np.ndarray:
+        """Return the responsibilities of one row, shape (K,)."""
+        return np.asarray(self.seq_posterior(self.dist_to_encoder().seq_encode([x]))[0])
+
+    def sampler(self, seed: int | None = None) -> MixtureSampler:
+        """Return a sampler."""
+        return MixtureSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> MixtureEstimator:
+        """Return the estimator; `pseudo_count` weighs this mixture's parameters as a prior."""
+        children = [component.estimator(pseudo_count) for component in self.components]
+        prior = None if pseudo_count is None else self.w
+        return MixtureEstimator(children, suff_stat=prior, pseudo_count=pseudo_count, name=self.name)
+
+    def dist_to_encoder(self) -> DataSequenceEncoder:
+        """Return the components' encoder, or one that encodes for each of them where they differ."""
+        return mixture_encoder([component.dist_to_encoder() for component in self.components])
+
+
+class MixtureSampler(DistributionSampler):
+    """Sampler of a `MixtureDistribution`."""
+
+    def __init__(self, dist: MixtureDistribution, seed: int | None = None) -> None:
+        super().__init__(dist, seed)
+        self.samplers = [component.sampler(self.new_seed()) for component in dist.components]
+
+    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
+        """Return one row, or a list of `size` rows."""
+        w = np.asarray(self.dist.w)
+        labels = self.rng.choice(len(w), size=1 if size is None else size, p=w / w.sum())
+        if size is None:
+            return self.samplers[labels[0]].sample()
+        drawn: list[Any] = [None] * size
+        for k, sampler in enumerate(self.samplers):
+            rows = np.flatnonzero(labels == k)
+            if rows.size:
+                for row, value in zip(rows.tolist(), sampler.sample(int(rows.size)), strict=True):
+                    drawn[row] = value
+        return drawn
+
+
+class MixtureEstimator(ParameterEstimator):
+    """Estimator of a `MixtureDistribution`.
+
+    Parameters
+    ----------
+    estimators : sequence of estimators
+        One per component.
+    fixed_weights : array_like, shape (K,), optional
+        Weights that are kept.
+    suff_stat : array_like, shape (K,), optional
+        Prior weights, used with `pseudo_count`.
+    pseudo_count : float, optional
+        Weight of the prior; without `suff_stat` it is spread evenly.
+    name : str, optional
+        Label of the fitted mixture.
+    keys : (hashable, hashable)
+        Tying keys of the weights and of the components.
+    w_min : float
+        Smallest weight of a component.
+    robust : bool
+        Set `w_min` to ``1e-4 / K``.
+    init : {'kmeans++', 'dirichlet'}, optional
+        How a start assigns rows; k-means++ by default.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianEstimator
+    >>> MixtureEstimator([GaussianEstimator()] * 2).num_start_components()
+    2
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("estimators",)
+    _keyword_fields: ClassVar[tuple[str, ...]] = (
+        "fixed_weights", "suff_stat", "pseudo_count", "name", "keys", "w_min", "robust", "init",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        estimators: Sequence[Any],
+        fixed_weights: Any = None,
+        suff_stat: Any = None,
+        pseudo_count: float | None = None,
+        name: str | None = None,
+        keys: tuple[Any, Any] | None = (None, None),
+        w_min: float = 0.0,
+        robust: bool = False,
+        init: str | None = None,
+    ) -> None:
+        self.estimators = list(estimators)
+        count = len(self.estimators)
+        if not count:
+            raise ValueError("a mixture needs at least one component estimator")
+        if init not in (None, "kmeans++", "dirichlet"):
+            raise ValueError(f"init is 'kmeans++' or 'dirichlet', not {init!r}")
+        self.fixed_weights = None if fixed_weights is None else probabilities(fixed_weights, "fixed_weights")
+        self.suff_stat = None if suff_stat is None else np.array(suff_stat, float)
+        for what, values in (("fixed_weights", self.fixed_weights), ("suff_stat", self.suff_stat)):
+            if values is not None and len(values) != count:
+                raise ValueError(f"{what} has {len(values)} entries for {count} components")
+        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
+        self.name, self.robust, self.init = name, bool(robust), init
+        self.keys: tuple[Any, Any] = (None, None) if keys is None else (keys[0], keys[1])
+        self.w_min = 1e-4 / count if robust and not w_min else fraction(w_min, "w_min")
+        if self.w_min * count > 1.0:
+            raise ValueError(f"w_min={self.w_min!r} leaves no room for {count} components")
+
+    def _parts(self) -> tuple[tuple[str, Any], ...]:
+        return tuple((f"component {k}", estimator) for k, estimator in enumerate(self.estimators))
+
+    def num_start_components(self) -> int | None:
+        """Return K if a start seeds centres for this mixture."""
+        return None if self.init == "dirichlet" else len(self.estimators)
+
+    def accumulator_factory(self) -> MixtureFactory:
+        """Return the factory of this mixture's accumulators."""
+        return MixtureFactory(self.estimators, self.keys, self.name, self.init)
+
+    def estimate(self, nobs: float | None, suff_stat: Any) -> MixtureDistribution:
+        """Return the fitted mixture.
+
+        Parameters
+        ----------
+        nobs : float or None
+            Weight of the data; the components' weights may not exceed it. None skips the check.
+        suff_stat : StackedStatistic or (counts, children)
+            Statistic of either layout.
+        """
+        counts, children = split_value(suff_stat)
+        counts = np.asarray(counts, float)
+        if len(counts) != len(self.estimators) or len(children) != len(self.estimators):
+            raise ValueError(f"the statistic has {len(counts)} components, the estimator {len(self.estimators)}")
+        total = math.fsum(counts.tolist())
+        slack = 64 * np.finfo(np.float32).eps * max(1.0, total)
+        if nobs is not None and self.keys[0] is None and total > nobs + slack:
+            raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
+        fitted = [
+            estimator.estimate(float(count), child)
+            for estimator, count, child in zip(self.estimators, counts, children, strict=True)
+        ]
+        return MixtureDistribution(fitted, self._weights(counts, total), name=self.name)
+
+    def _weights(self, counts: np.ndarray, total: float) -> np.ndarray:
+        k = len(counts)
+        if self.fixed_weights is not None:
+            return self.fixed_weights
+        if self.pseudo_count:
+            prior = np.full(k, 1.0 / k) if self.suff_stat is None else self.suff_stat
+            mass = total + self.pseudo_count * float(np.add.reduce(prior))
+            w = (counts + self.pseudo_count * prior) / mass
+        else:
+            w = counts / total if total > 0.0 else np.full(k, 1.0 / k)
+        if self.w_min:
+            low = w < self.w_min
+            while low.any():
+                free = 1.0 - self.w_min * low.sum()
+                rest = np.where(low, self.w_min, w * (free / max(float(w[~low].sum()), 1e-300)))
+                more = rest < self.w_min
+                w, low = rest, (low | more) if more.any() else np.zeros(k, bool)
+        return w / float(np.add.reduce(w))
+
+    def keep_empty(self, model: MixtureDistribution, previous: Any, suff_stat: Any) -> MixtureDistribution:
+        """Return `model` with the components that no row belongs to as they were in `previous`."""
+        counts = np.asarray(split_value(suff_stat)[0], float)
+        old = getattr(previous, "components", None)
+        empty = np.flatnonzero(counts == 0.0)
+        if not empty.size or old is None or len(old) != len(counts) or self.pseudo_count:
+            return model
+        components = [old[k] if k in empty else c for k, c in enumerate(model.components)]
+        kept = MixtureDistribution(components, model.w, name=model.name)
+        kept._repairs = (*model.numerical_repairs(), f"empty components kept as they were: {empty.tolist()}")
+        return kept

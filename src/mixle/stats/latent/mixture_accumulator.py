@@ -1,0 +1,259 @@
+"""Accumulators of mixtures: stacked over the component axis where the components share a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from mixle.stats.contract import SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
+from mixle.stats.latent.mixture_encoder import mixture_encoder
+from mixle.stats.stacking.general import GeneralParts
+from mixle.stats.stacking.plan import Attached
+from mixle.stats.stacking.statistic import StackedStatistic, merge_stacked
+from mixle.stats.stacking.tree import Node, Slot, flatten, signature, unify
+from mixle.stats.stacking.walk import accumulate_given
+from mixle.stats.starts import Centres, near_hard, sample_size, seed_centres
+
+__all__ = ["MixtureAccumulator", "MixtureFactory", "split_value"]
+
+
+def split_value(value: Any) -> tuple[Any, Sequence[Any]]:
+    """Return (counts, children) of a mixture's statistic in either layout."""
+    if isinstance(value, StackedStatistic):
+        return value.counts, value.children
+    return value[0], value[1]
+
+
+class MixtureFactory(StatisticAccumulatorFactory):
+    """Factory of a mixture's accumulators."""
+
+    def __init__(self, estimators: Sequence[Any], keys: tuple[Any, Any], name: str | None, init: str | None) -> None:
+        self.estimators, self.keys, self.name, self.init = list(estimators), keys, name, init
+
+    def make(self) -> MixtureAccumulator:
+        """Return a fresh accumulator."""
+        return MixtureAccumulator(self.estimators, self.keys, self.name, self.init)
+
+
+class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
+    """Statistic of a mixture.
+
+    The state is a `StackedStatistic` while the components share a tree and nothing forces them apart; key passes and
+    statistics of the unstacked layout turn it into counts and one accumulator per component.
+    """
+
+    def __init__(
+        self, estimators: Sequence[Any], keys: tuple[Any, Any], name: str | None = None, init: str | None = None
+    ) -> None:
+        self.estimators, self.name, self.init = list(estimators), name, init
+        self.weight_key, self.component_key = keys
+        self.node: Node = unify(self.estimators)
+        self.tree = signature(self.node)
+        self.stat: StackedStatistic | None = None
+        self.counts = np.zeros(len(self.estimators))
+        self._children: list[Any] | None = None if self.node.kind != "general" else self._fresh()
+
+    def _fresh(self) -> list[Any]:
+        return [estimator.accumulator_factory().make() for estimator in self.estimators]
+
+    @property
+    def children(self) -> list[Any]:
+        """Return one accumulator per component; from here on the statistic is kept in them."""
+        if self._children is None:
+            self._children = self._fresh()
+            if self.stat is not None:
+                self.counts = self.stat.counts.copy()
+                for child, value in zip(self._children, self.stat.children, strict=True):
+                    child.from_value(value)
+            self.stat = None
+        return self._children
+
+    @property
+    def stacked(self) -> bool:
+        """Return whether the statistic is kept over the component axis."""
+        return self._children is None
+
+    def _nodes(self) -> tuple[Node, ...]:
+        return tuple(slot.node for slot in flatten(self.node))
+
+    def _add(self, stat: StackedStatistic) -> None:
+        self.stat = stat if self.stat is None else merge_stacked(self.stat, stat, self._nodes())
+
+    def seq_update_scored(self, x: Any, weights: np.ndarray | None, estimate: Any) -> tuple[float, int]:
+        """Add encoded rows under the mixture `estimate`.
+
+        Returns
+        -------
+        (float, int)
+            Summed log-density of the rows under `estimate`, and the number of rows left out because no component
+            supports them.
+        """
+        walk = estimate.walk(x)
+        if walk.rows == 0:
+            return 0.0, 0
+        if self.stacked and signature(walk.node) == self.tree:
+            stat, density, left_out = walk.accumulate(weights, self.node, None)
+            assert stat is not None
+            self._add(stat)
+            return density, left_out
+        slot = Slot(0, Node("general", None, (), tuple(estimate.components)), -1, ())
+        parts = GeneralParts((Attached(slot, None, x, None),), len(self.children), walk.rows)
+        parts.accumulators[0] = self.children
+        parts.encoders = {(0, k): child.acc_to_encoder() for k, child in enumerate(self.children)}
+
+        def sink(start: int, stop: int, r: np.ndarray) -> None:
+            self.counts += np.add.reduce(r, axis=1)
+            parts.update(start, stop, r)
+
+        _, density, left_out = walk.accumulate(weights, None, sink)
+        parts.values()
+        return density, left_out
+
+    def seq_update(self, x: Any, weights: np.ndarray, estimate: Any) -> None:
+        """Add encoded rows under the mixture `estimate`."""
+        self.seq_update_scored(x, weights, estimate)
+
+    def start(self, enc: Any, draws: np.ndarray, centres: Centres, p: float, weights: np.ndarray | None = None) -> None:
+        """Add the rows whose draw is below `p`, each nearly all to its nearest centre.
+
+        Parameters
+        ----------
+        enc : payload
+            Encoded rows.
+        draws : ndarray, shape (n,)
+            One uniform number per row.
+        centres : Centres
+            Seeded centres, one per component.
+        p : float
+            Share of rows to keep.
+        weights : ndarray, shape (n,), optional
+            Row weights.
+        """
+        kept = (draws < p).astype(float)
+        kept = kept if weights is None else kept * weights
+        if not kept.any():
+            return
+        encoder = self.acc_to_encoder()
+
+        def given(start: int, stop: int) -> np.ndarray:
+            r = np.zeros((len(self.estimators), -(-(stop - start) // 8) * 8))
+            columns = encoder.columns(enc, start, stop)
+            r[:, : stop - start] = near_hard(columns, centres) * kept[start:stop]
+            return r
+
+        self._given(enc, len(draws), given, _rng(float(draws[0])))
+
+    def _given(self, enc: Any, rows: int, given: Any, rng: Any) -> None:
+        if self.stacked:
+            self._add(accumulate_given(self.node, enc, rows, given, rng))
+            return
+        r = given(0, rows)[:, :rows]
+        self.counts += np.add.reduce(r, axis=1)
+        for k, child in enumerate(self.children):
+            child.seq_initialize(enc.of(k) if hasattr(enc, "of") else enc, np.ascontiguousarray(r[k]), rng)
+
+    def seq_initialize(self, x: Any, weights: np.ndarray, rng: Any) -> None:
+        """Add encoded rows before there is a model: near-hard about centres seeded among them, else by chance.
+
+        Rows without fixed columns (sequences), and ``init='dirichlet'``, get Dirichlet(1/K²) responsibilities.
+        """
+        encoder = self.acc_to_encoder()
+        rows = int(encoder.row_count(x))
+        kept = np.flatnonzero(weights > 0.0)
+        if not kept.size:
+            return
+        count = len(self.estimators)
+        columns = None if self.init == "dirichlet" else encoder.columns(x, 0, rows)
+        if columns:
+            sample = rng.permutation(kept)[: sample_size(count)]
+            taken = [type(c)(c.values[sample], c.labels, None if c.missing is None else c.missing[sample]) for c in columns]
+            r = near_hard(columns, seed_centres(taken, count, rng))
+        else:
+            r = np.zeros((count, rows))
+            r[:, kept] = rng.dirichlet(np.full(count, 1.0 / count**2), size=len(kept)).T
+        r = np.concatenate([r * weights, np.zeros((count, 8))], axis=1)
+
+        def given(start: int, stop: int) -> np.ndarray:
+            part = r[:, start : start + -(-(stop - start) // 8) * 8].copy()
+            part[:, stop - start :] = 0.0
+            return part
+
+        self._given(x, rows, given, rng)
+
+    def combine(self, suff_stat: Any) -> MixtureAccumulator:
+        """Add another statistic, of either layout."""
+        if isinstance(suff_stat, StackedStatistic) and self.stacked and suff_stat.tree == self.tree:
+            self._add(deepcopy(suff_stat) if self.stat is None else suff_stat)
+            return self
+        counts, values = split_value(suff_stat)
+        if self.stacked and not np.any(counts):
+            return self  # the zero statistic of a shard without rows must not force the components apart
+        children = self.children
+        if len(values) != len(children):
+            raise ValueError(f"a statistic of {len(values)} components cannot be added to one of {len(children)}")
+        self.counts = self.counts + np.asarray(counts, float)
+        for child, value in zip(children, values, strict=True):
+            child.combine(value)
+        return self
+
+    def value(self) -> Any:
+        """Return the statistic: a `StackedStatistic`, or ``(counts, tuple of children's values)``."""
+        if self.stacked and self.stat is not None:
+            return deepcopy(self.stat)
+        if self.stacked:
+            return (self.counts.copy(), tuple(child.value() for child in self._fresh()))
+        return (self.counts.copy(), tuple(child.value() for child in self.children))
+
+    def from_value(self, x: Any) -> MixtureAccumulator:
+        """Replace the statistic by one of either layout."""
+        if isinstance(x, StackedStatistic) and x.tree == self.tree:
+            self._children, self.stat, self.counts = None, deepcopy(x), np.zeros(len(self.estimators))
+            return self
+        counts, values = split_value(x)
+        if len(values) != len(self.estimators):
+            raise ValueError(f"the statistic has {len(values)} components, this mixture {len(self.estimators)}")
+        self.stat, self._children = None, self._fresh()
+        self.counts = np.array(counts, float)
+        for child, value in zip(self._children, values, strict=True):
+            child.from_value(value)
+        return self
+
+    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
+        """Pool weights and components under their keys, then the children's own keys."""
+        children = self.children
+        if self.weight_key is not None:
+            pooled = stats_dict.setdefault(self.weight_key, np.zeros(len(self.counts)))
+            pooled += self.counts
+        if self.component_key is not None:
+            if self.component_key in stats_dict:
+                for mine, first in zip(children, stats_dict[self.component_key], strict=True):
+                    first.combine(mine.value())
+            else:
+                stats_dict[self.component_key] = children
+        for child in children:
+            child.key_merge(stats_dict)
+
+    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
+        """Take the pooled weights and components."""
+        children = self.children
+        if self.weight_key is not None and self.weight_key in stats_dict:
+            self.counts = stats_dict[self.weight_key].copy()
+        if self.component_key is not None and self.component_key in stats_dict:
+            for mine, pooled in zip(children, stats_dict[self.component_key], strict=True):
+                if mine is not pooled:
+                    mine.from_value(pooled.value())
+        for child in children:
+            child.key_replace(stats_dict)
+
+    def acc_to_encoder(self) -> Any:
+        """Return the components' encoder."""
+        return mixture_encoder([e.accumulator_factory().make().acc_to_encoder() for e in self.estimators])
+
+
+def _rng(draw: float) -> Any:
+    from numpy.random import RandomState
+
+    return RandomState(int(draw * 2**32))

@@ -1,0 +1,169 @@
+"""Rows of Python or numpy values to arrays, with the first bad row named.
+
+The fast path asks the interpreter for the set of types once; only when it finds something else is each value looked
+at.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mixle.errors import RowError
+
+__all__ = ["is_missing", "read_integers", "read_labels", "read_matrix", "read_numbers"]
+
+_PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
+_MISSING_HINT = "is missing; a column with missing values needs Optional around its family (OptionalEstimator)"
+
+
+def is_missing(value: Any) -> bool:
+    """Return True for None and for a NaN of any float type."""
+    return value is None or (isinstance(value, (float, np.floating)) and value != value)
+
+
+def _bad(value: Any, family: str, row: int, what: str = "a number") -> RowError:
+    if is_missing(value):
+        return RowError(f"{value!r} {_MISSING_HINT}", family, row)
+    if isinstance(value, (float, np.floating)):
+        return RowError(f"{value!r} is not finite", family, row)
+    return RowError(f"{value!r:.80} is not {what}", family, row)
+
+
+def _object_array(rows: Sequence[Any]) -> bool:
+    return isinstance(rows, np.ndarray) and rows.dtype.kind not in "biuf"
+
+
+def read_numbers(rows: Sequence[Any], family: str) -> np.ndarray:
+    """Return finite float64 numbers, shape (n,).
+
+    A float64 array comes back as it is. Integers, booleans and anything that is a ``numbers.Real`` are converted.
+
+    Raises
+    ------
+    RowError
+        Naming the first row that is not a finite number.
+    """
+    if isinstance(rows, np.ndarray) and not _object_array(rows):
+        if rows.ndim != 1:
+            raise RowError(f"one number per row is needed, the array has shape {rows.shape}", family, 0 if len(rows) else None)
+        values = np.asarray(rows, float)
+    elif set(map(type, rows)) <= _PLAIN:
+        try:
+            values = np.array(rows, dtype=float) if isinstance(rows, (list, tuple)) else np.array(list(rows), dtype=float)
+        except OverflowError:
+            values = np.array([_to_float(v, family, i) for i, v in enumerate(rows)], dtype=float)
+    else:
+        values = np.array([_to_float(v, family, i) for i, v in enumerate(rows)], dtype=float)
+    bad = first_not_finite(values)
+    if bad is not None:
+        raise _bad(rows[bad], family, bad)
+    return values
+
+
+def _to_float(value: Any, family: str, row: int) -> float:
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.item()
+    if not isinstance(value, (numbers.Real, np.generic)) or isinstance(value, (np.str_, np.bytes_, np.complexfloating)):
+        raise _bad(value, family, row)
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _bad(value, family, row, "a number that float64 can hold") from None
+
+
+def first_not_finite(values: np.ndarray) -> int | None:
+    """Return the first row of `values` that holds a NaN or an infinity, or None; blocks keep the memory small."""
+    step = max(1, 65536 // max(1, values[:1].size))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(values), step):
+            block = values[start : start + step]
+            if not np.isfinite(np.add.reduce(block, axis=None)):
+                rows = np.isfinite(block).reshape(len(block), -1).all(axis=1)
+                if not rows.all():
+                    return start + int(np.argmin(rows))
+    return None
+
+
+def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None) -> np.ndarray:
+    """Return finite float64 rows of equal width, shape (n, d); a float64 array or memory map stays as it is.
+
+    Raises
+    ------
+    RowError
+        Naming the first row that is ragged, of another width than `dim`, or holds something else than finite numbers.
+    """
+    if isinstance(rows, np.ndarray) and not _object_array(rows):
+        if rows.ndim != 2:
+            raise RowError(f"rows are vectors, the array has shape {rows.shape}", family, 0 if len(rows) else None)
+        values = rows if rows.dtype == np.float64 else rows.astype(float)
+    else:
+        values = _stack_rows(rows, family)
+    if dim is not None and len(values) and values.shape[1] != dim:
+        raise RowError(f"the row has {values.shape[1]} entries, {dim} are expected", family, 0)
+    bad = first_not_finite(values)
+    if bad is not None:
+        entry = int(np.argmin(np.isfinite(values[bad])))
+        raise _bad(float(values[bad, entry]), family, bad).inside(entry)
+    return values
+
+
+def _stack_rows(rows: Sequence[Any], family: str) -> np.ndarray:
+    if not len(rows):
+        return np.zeros((0, 0))
+    width = None
+    for i, row in enumerate(rows):
+        if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+            raise _bad(row, family, i, "a vector of numbers")
+        width = len(row) if width is None else width
+        if len(row) != width:
+            raise RowError(f"the row has {len(row)} entries, row 0 has {width}", family, i)
+    kinds = {type(v) for row in rows for v in row}
+    if kinds <= _PLAIN:
+        return np.array([list(row) for row in rows], dtype=float).reshape(len(rows), width or 0)
+    return np.array([[_entry(v, family, i, j) for j, v in enumerate(row)] for i, row in enumerate(rows)], dtype=float)
+
+
+def _entry(value: Any, family: str, row: int, entry: int) -> float:
+    try:
+        return _to_float(value, family, row)
+    except RowError as error:
+        raise error.inside(entry) from None
+
+
+def read_integers(rows: Sequence[Any], family: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return numbers as float64 (n,) and the mask of those that are not integers (None if all are)."""
+    values = read_numbers(rows, family)
+    broken = values != np.floor(values)
+    return values, (broken if broken.any() else None)
+
+
+def read_labels(rows: Sequence[Any], family: str) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Return integer codes (n,) of the smallest sufficient type, and the label of each code in first-seen order.
+
+    Raises
+    ------
+    RowError
+        If a value is NaN or cannot be a label (unhashable).
+    """
+    values = rows.tolist() if isinstance(rows, np.ndarray) else rows
+    try:
+        table = dict.fromkeys(values)
+    except TypeError:
+        for i, value in enumerate(values):
+            try:
+                hash(value)
+            except TypeError:
+                raise RowError(f"{value!r:.80} cannot be a label: it is not hashable", family, i) from None
+        raise
+    labels = tuple(table)
+    for code, label in enumerate(labels):
+        table[label] = code
+        if label is not None and is_missing(label):
+            row = next(i for i, value in enumerate(values) if is_missing(value) and value is not None)
+            raise _bad(label, family, row)
+    dtype = np.int8 if len(labels) < 128 else np.int16 if len(labels) < 32768 else np.int32
+    return np.fromiter(map(table.__getitem__, values), dtype=dtype, count=len(values)), labels

@@ -1,0 +1,202 @@
+"""Models as text: constructor-form reprs, JSON without pickle, canonical digests.
+
+A serialisable class names its constructor arguments in `_fields`; each is an attribute of the same name. Those of
+`_keyword_fields` are printed by name. Everything else (reprs, JSON, digests, copies) follows from that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.errors import SerializationError
+
+__all__ = ["Serializable", "digest", "from_plain", "register_model", "to_plain"]
+
+SCHEMA = 1
+_REGISTERED: dict[str, type] = {}
+
+
+def register_model(cls: type) -> type:
+    """Let `from_json` build `cls` (a user's own serialisable class); usable as a decorator."""
+    _REGISTERED[cls.__name__] = cls
+    return cls
+
+
+def _lookup(name: str) -> type:
+    import mixle.stats
+
+    found = _REGISTERED.get(name)
+    if found is None and name in mixle.stats.__all__:
+        found = getattr(mixle.stats, name)
+    if not (isinstance(found, type) and issubclass(found, Serializable)):
+        raise SerializationError(
+            f"unknown model type {name!r}; a class of your own is made known with mixle.stats.register_model"
+        )
+    return found
+
+
+class Serializable:
+    """Constructor-form repr and JSON for a class that names its constructor arguments in `_fields`."""
+
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _keyword_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __repr__(self) -> str:
+        if not self._fields and not self._keyword_fields:
+            return object.__repr__(self)
+        parts = [_text(getattr(self, name)) for name in self._fields]
+        parts += [f"{name}={_text(getattr(self, name))}" for name in self._keyword_fields]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_cached")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-ready data from which `from_dict` builds an equal object.
+
+        Raises
+        ------
+        SerializationError
+            If a part has no JSON form.
+        """
+        if not self._fields and not self._keyword_fields:
+            raise SerializationError(f"{type(self).__name__} has no JSON form: it does not name its arguments in _fields")
+        result: dict[str, Any] = {"type": type(self).__name__, "schema": SCHEMA}
+        for name in (*self._fields, *self._keyword_fields):
+            result[name] = to_plain(getattr(self, name))
+        return result
+
+    @classmethod
+    def from_dict(cls, payload: dict[str, Any]) -> Any:
+        """Build an object from what `to_dict` returned; nothing is unpickled.
+
+        Raises
+        ------
+        SerializationError
+            If `payload` names an unknown type, another schema, or a type that is not a `cls`.
+        """
+        built = from_plain(payload)
+        if not isinstance(built, cls):
+            raise SerializationError(f"expected a {cls.__name__}, found a {type(built).__name__}")
+        return built
+
+    def to_json(self, **kwargs: Any) -> str:
+        """Return `to_dict` as JSON text; `kwargs` go to ``json.dumps``. Floats survive exactly."""
+        import json
+
+        return json.dumps(self.to_dict(), **kwargs)
+
+    @classmethod
+    def from_json(cls, text: str) -> Any:
+        """Build an object from what `to_json` returned."""
+        import json
+
+        return cls.from_dict(json.loads(text))
+
+
+def _text(value: Any) -> str:
+    """Return `value` as source text that evaluates back, numpy scalars as plain numbers."""
+    if isinstance(value, np.ndarray):
+        return _text(value.tolist())
+    if isinstance(value, np.generic):
+        return _text(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_text(k)}: {_text(v)}" for k, v in value.items()) + "}"
+    return repr(value)
+
+
+def to_plain(value: Any) -> Any:
+    """Return `value` in JSON types; tuples, arrays, maps and non-finite floats are tagged."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, Serializable):
+        return value.to_dict()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return {"array": [to_plain(x) for x in value.ravel().tolist()], "shape": list(value.shape), "dtype": value.dtype.str}
+    if isinstance(value, list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [to_plain(item) for item in value]}
+    if isinstance(value, dict):
+        return {"map": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    raise SerializationError(f"a value of type {type(value).__name__} has no JSON form: {value!r:.80}")
+
+
+def from_plain(value: Any) -> Any:
+    """Build the value that `to_plain` wrote."""
+    if isinstance(value, list):
+        return [from_plain(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "type" in value:
+        return _build(value)
+    if "float" in value:
+        return float(value["float"])
+    if "array" in value:
+        flat = np.array([from_plain(x) for x in value["array"]], dtype=np.dtype(value["dtype"]))
+        return flat.reshape([int(n) for n in value["shape"]])
+    if "tuple" in value:
+        return tuple(from_plain(item) for item in value["tuple"])
+    if "map" in value:
+        return {from_plain(key): from_plain(item) for key, item in value["map"]}
+    if "bytes" in value:
+        return bytes.fromhex(value["bytes"])
+    raise SerializationError(f"JSON of an unknown form: keys {sorted(map(str, value))}")
+
+
+def _build(value: dict[str, Any]) -> Any:
+    cls = _lookup(str(value["type"]))
+    if value.get("schema") != SCHEMA:
+        raise SerializationError(f"{value['type']}: schema {value.get('schema')!r} is not {SCHEMA}")
+    names = (*cls._fields, *cls._keyword_fields)  # type: ignore[attr-defined]  # _lookup returns Serializable classes
+    unknown = sorted(set(value) - set(names) - {"type", "schema"})
+    if unknown:
+        raise SerializationError(f"{value['type']}: unknown arguments {', '.join(unknown)}")
+    arguments = {name: from_plain(value[name]) for name in names if name in value}
+    try:
+        return cls(**arguments)
+    except TypeError as error:
+        raise SerializationError(f"{value['type']} cannot be built: {error}") from error
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(value).hex()
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    if isinstance(value, dict):
+        result = {key: _canonical(item) for key, item in value.items()}
+        if "map" in result:
+            result["map"] = sorted(result["map"], key=repr)
+        return result
+    return value
+
+
+def digest(model: Serializable) -> str:
+    """Return the sha256 (hex) of the canonical JSON of `model`: floats as hex, maps sorted."""
+    import hashlib
+    import json
+
+    text = json.dumps(_canonical(model.to_dict()), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,207 @@
+"""The feature block of one chunk, filled block by block into buffers that are allocated once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixle.stats.stacking.frame import Frame
+from mixle.stats.stacking.plan import DENSE_LABELS, Attached, Plan
+from mixle.stats.sums import BLOCK
+
+__all__ = ["Features", "aligned", "product"]
+
+#: Longer inner products are cut here: past this length a matrix product's bits depend on its other dimensions.
+INNER = 384
+TILE = 16
+
+
+def aligned(*shape: int) -> np.ndarray:
+    """Return zeros of float64 whose data start on a cache line."""
+    size = int(np.prod(shape)) * 8
+    raw = np.zeros(size + 64, np.uint8)
+    offset = -raw.ctypes.data % 64
+    return raw[offset : offset + size].view(float).reshape(shape)
+
+
+def tiles(count: int) -> list[tuple[int, int]]:
+    """Return the fixed tiles of a component axis: 16 each, the last one 9 to 24."""
+    cuts = list(range(0, count, TILE))
+    if len(cuts) > 1 and count - cuts[-1] < 9:
+        cuts.pop()
+    return list(zip(cuts, [*cuts[1:], count], strict=True))
+
+
+def product(e: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
+    """Write ``e @ f`` to `out` such that no column's bits depend on the other columns.
+
+    Parameters
+    ----------
+    e : ndarray, shape (K, P)
+        Coefficients.
+    f : ndarray, shape (P, n)
+        Features; n is a multiple of 8.
+    out : ndarray, shape (K, n)
+        Where to.
+    """
+    if 1 < len(e) <= TILE and e.shape[1] <= INNER:
+        np.matmul(e, f, out=out)
+        return
+    for start, stop in tiles(len(e)):
+        part, target = e[start:stop], out[start:stop]
+        single = len(part) == 1
+        if single:  # one row would be a matrix-vector product, which rounds differently
+            part, target = np.repeat(part, 2, axis=0), np.empty((2, f.shape[1]))
+        np.matmul(part[:, :INNER], f[:INNER], out=target)
+        for p in range(INNER, e.shape[1], INNER):
+            target += np.matmul(part[:, p : p + INNER], f[p : p + INNER])
+        if single:
+            out[start] = target[0]
+
+
+class Features:
+    """Feature block of one chunk.
+
+    Parameters
+    ----------
+    plan : Plan
+        Rows of the block.
+    frame : Frame
+        Centres.
+    attached : tuple of Attached
+        The chunk's payload by slot.
+    labels : dict
+        Labels of each code slot in the order of their columns, by slot index.
+    dense_labels : bool
+        Whether labels stand in the block one-hot.
+    """
+
+    def __init__(
+        self, plan: Plan, frame: Frame, attached: tuple[Attached, ...], labels: dict[int, tuple[Any, ...]], dense_labels: bool
+    ) -> None:
+        self.plan, self.frame, self.dense_labels = plan, frame, dense_labels
+        self.parts = {part.slot.index: part for part in attached}
+        self.first_code: dict[int, int] = {}
+        total = 0
+        for slot in plan.codes:
+            self.first_code[slot.index] = total
+            total += len(labels[slot.index])
+        self.labels, self.total_labels = labels, total
+        self.width = plan.dense + (total if dense_labels else 0)
+        self.block = aligned(self.width, BLOCK)
+        self.block[0] = 1.0
+        self.remaps = {slot.index: self._remap(slot.index) for slot in plan.codes}
+        self._shift = np.arange(BLOCK)
+        self._raw = {slot.index: aligned(d, BLOCK) for slot, _, d in plan.quadratic}
+
+    def _remap(self, index: int) -> np.ndarray:
+        """Return the column of each of the chunk's codes."""
+        rows = self.parts[index].rows
+        own = rows.labels if rows is not None and rows.labels else ()
+        position = {label: i for i, label in enumerate(self.labels[index])}
+        return np.array([self.first_code[index] + position[label] for label in own], dtype=np.intp)
+
+    def fill(self, start: int, stop: int, group: int = 0) -> np.ndarray:
+        """Return features × rows of chunk rows ``start:stop``, zero-padded to a multiple of 8 columns."""
+        rows = stop - start
+        width = -(-rows // 8) * 8
+        block = self.block[:, :width]
+        if width > rows:
+            block[:, rows:] = 0.0
+            block[0, :rows] = 1.0
+        elif start == 0:
+            block[0] = 1.0
+        for slot, row, d in self.plan.linear:
+            self._put_linear(slot.index, block, row, d, start, stop)
+        for index, row in self.plan.gates.items():
+            part = self.parts[index]
+            _, _, where = part.span(start, stop)
+            block[row] = 0.0
+            block[row, where] = 1.0
+            block[row + 1] = block[self.plan.gate_row(part.slot)]
+            block[row + 1, where] = 0.0
+        self.fill_squares(block, start, stop, self.frame.centres[group])
+        for position, (slot, row, d) in enumerate(self.plan.quadratic):
+            self._put_quadratic(position, slot.index, block, row, d, start, stop)
+        if self.dense_labels and self.total_labels:
+            self._put_labels(block, start, stop)
+        return block
+
+    def fill_squares(self, block: np.ndarray, start: int, stop: int, centre: np.ndarray) -> None:
+        """Write the square columns and their squares about `centre` (C,)."""
+        first, count = self.plan.first_square, self.plan.columns
+        for slot, offset, d in self.plan.squares:
+            part: Any = self.parts[slot.index]
+            a, b, where = part.span(start, stop)
+            target = block[first + offset : first + offset + d]
+            x = part.rows.x[a:b]
+            c = centre[offset : offset + d]
+            if part.present is None:
+                np.subtract(x.T if x.ndim == 2 else x, c[:, None] if x.ndim == 2 else c[0], out=target[:, where])
+            else:
+                target[:] = 0.0
+                target[:, where] = x.T - c[:, None] if x.ndim == 2 else x - c[0]
+        y = block[first : first + count]
+        np.multiply(y, y, out=block[first + count : first + 2 * count])
+
+    def _put_linear(self, index: int, block: np.ndarray, row: int, d: int, start: int, stop: int) -> None:
+        part: Any = self.parts[index]
+        a, b, where = part.span(start, stop)
+        for j in range(d):
+            if part.present is not None:
+                block[row + j] = 0.0
+            block[row + j, where] = part.rows.x[j][a:b]
+
+    def _put_quadratic(
+        self, position: int, index: int, block: np.ndarray, row: int, d: int, start: int, stop: int
+    ) -> None:
+        whitening = self.frame.whitenings[position]
+        raw = self.raw_columns(index, start, stop, whitening.centre)
+        y = block[row : row + d]
+        product(whitening.w, raw, y)
+        fill_pairs(block, row, d)
+
+    def raw_columns(self, index: int, start: int, stop: int, centre: np.ndarray) -> np.ndarray:
+        """Return the centred columns (d, n) of a quadratic slot, zero where it has no value."""
+        part: Any = self.parts[index]
+        a, b, where = part.span(start, stop)
+        rows = stop - start
+        raw = self._raw[index][:, : -(-rows // 8) * 8]
+        if part.present is not None or raw.shape[1] > rows:
+            raw[:] = 0.0
+        if part.present is None:
+            np.subtract(part.rows.x[a:b].T, centre[:, None], out=raw[:, where])
+        else:
+            raw[:, where] = part.rows.x[a:b].T - centre[:, None]
+        return raw
+
+    def codes(self, slot_index: int, start: int, stop: int) -> tuple[np.ndarray, Any]:
+        """Return the label columns of the rows that have one, and those rows relative to `start`."""
+        part: Any = self.parts[slot_index]
+        a, b, where = part.span(start, stop)
+        return self.remaps[slot_index].take(part.rows.x[a:b]), where
+
+    def _put_labels(self, block: np.ndarray, start: int, stop: int) -> None:
+        first = self.plan.dense
+        block[first:] = 0.0
+        flat = self.block.reshape(-1)
+        for slot in self.plan.codes:
+            columns, where = self.codes(slot.index, start, stop)
+            columns += first
+            columns *= BLOCK
+            columns += self._shift[: len(columns)] if isinstance(where, slice) else where
+            flat[columns] = 1.0
+
+
+def fill_pairs(block: np.ndarray, row: int, d: int) -> None:
+    """Write the products of rows ``row:row+d`` behind them, (i, j ≥ i) in order of i."""
+    target = row + d
+    for i in range(d):
+        np.multiply(block[row + i : row + d], block[row + i], out=block[target : target + d - i])
+        target += d - i
+
+
+def use_dense(plan: Plan, model_labels: dict[int, tuple[Any, ...]]) -> bool:
+    """Return whether the labels of a model (or of a first chunk) are few enough to stand one-hot."""
+    return sum(len(model_labels[slot.index]) for slot in plan.codes) <= DENSE_LABELS

@@ -1,0 +1,228 @@
+"""Statistics of a stacked E-step: one product per block, then moments of the components, with a second look at those
+that lost digits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixle.stats.domains import VARIANCE_FLOOR
+from mixle.stats.kinds import CodeCounts, LinearSums
+from mixle.stats.stacking.features import Features, fill_pairs, product
+from mixle.stats.stacking.natural import sparse_labels
+from mixle.stats.stacking.plan import Plan
+from mixle.stats.stacking.statistic import OptionalWeights, StackedStatistic
+from mixle.stats.sums import Moments
+
+__all__ = ["Gather"]
+
+#: A second moment about the centre this much larger than the scatter has lost too many digits.
+LOSS = 1e5
+
+
+class Gather:
+    """Sums responsibilities × features of one chunk, and turns them into a `StackedStatistic`.
+
+    Parameters
+    ----------
+    features : Features
+        The chunk's feature block.
+    count : int
+        Number of components.
+    direct : list of (position, slot index, component)
+        Quadratic components whose scatter is summed about their own centre.
+    centres : dict
+        Centre of each direct component, by (slot index, component).
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        count: int,
+        direct: list[tuple[int, int, int]] | None = None,
+        centres: dict[tuple[int, int], np.ndarray] | None = None,
+    ) -> None:
+        self.features, self.plan, self.count = features, features.plan, count
+        self.groups = features.frame.groups
+        self.sums = np.zeros((count, features.width))
+        self.label_sums = None if features.dense_labels else np.zeros((features.total_labels + 1, count))
+        self.direct, self.centres = direct or [], centres or {}
+        self.own = {(index, k): _Scatter(features, position, index) for position, index, k in self.direct}
+        self.flagged: dict[int, np.ndarray] = {}
+
+    def add(self, start: int, stop: int, block: np.ndarray | None, r: np.ndarray) -> None:
+        """Add a block of rows; `block` is its feature block if that is still standing."""
+        if len(self.groups) == 1:
+            block = self.features.fill(start, stop) if block is None else block
+            self.sums += r @ block.T
+        else:
+            for g, group in enumerate(self.groups):
+                self.sums[group] += r[group] @ self.features.fill(start, stop, g).T
+        if self.label_sums is not None:
+            rows = stop - start
+            matrix = sparse_labels(self.features, self.plan, start, stop)
+            self.label_sums += matrix.T @ np.ascontiguousarray(r[:, :rows].T)
+        for (index, k), scatter in self.own.items():
+            scatter.add(start, stop, self.centres[index, k], r[k])
+
+    def finish(self) -> None:
+        """Find the components whose scatter lost its digits; `again` is then to be fed the same blocks."""
+        first, columns = self.plan.first_square, self.plan.columns
+        self.shift = np.zeros((self.count, columns))
+        self.scatter = np.zeros((self.count, columns))
+        if columns:
+            weight = self._column_weights()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                one, two = self.sums[:, first : first + columns], self.sums[:, first + columns : first + 2 * columns]
+                self.shift = np.where(weight > 0.0, one / weight, 0.0)
+                self.scatter = np.maximum(two - weight * self.shift * self.shift, 0.0)
+            mean = self._square_centres() + self.shift
+            floor = weight * VARIANCE_FLOOR * mean * mean
+            lost = (two > LOSS * np.maximum(self.scatter, floor)).any(axis=1)
+            self.flagged = {int(k): mean[k] for k in np.flatnonzero(lost)}
+            self._second = {k: np.zeros((2, columns)) for k in self.flagged}
+        self._finish_quadratic()
+
+    def _column_weights(self) -> np.ndarray:
+        weights = [
+            np.repeat(self.sums[:, self.plan.gate_row(slot), None], d, axis=1) for slot, _, d in self.plan.squares
+        ]
+        return np.concatenate(weights, axis=1)
+
+    def _square_centres(self) -> np.ndarray:
+        centres = np.zeros((self.count, self.plan.columns))
+        for g, group in enumerate(self.groups):
+            centres[group] = self.features.frame.centres[g]
+        return centres
+
+    def _finish_quadratic(self) -> None:
+        self.quadratic: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+        self.quadratic_flagged: dict[tuple[int, int], _Scatter] = {}
+        for position, (slot, row, d) in enumerate(self.plan.quadratic):
+            centre, _, factor = self.features.frame.whitenings[position]
+            weight = self.sums[:, self.plan.gate_row(slot)]
+            shift, scatter, lost = unpack_moments(weight, self.sums[:, row : row + d + d * (d + 1) // 2], d)
+            self.quadratic[slot.index] = (
+                np.repeat(centre[None, :], self.count, axis=0),
+                shift @ factor.T,
+                np.array([factor @ s @ factor.T for s in scatter]),
+            )
+            for k in np.flatnonzero(lost):
+                if (slot.index, int(k)) not in self.own:
+                    mean = self.quadratic[slot.index][0][k] + self.quadratic[slot.index][1][k]
+                    self.centres[slot.index, int(k)] = mean
+                    self.quadratic_flagged[slot.index, int(k)] = _Scatter(self.features, position, slot.index)
+        for (index, k), own in self.own.items():
+            self._settle(index, k, own)
+
+    @property
+    def needs_second_pass(self) -> bool:
+        """Return whether some component's scatter must be summed again about its mean."""
+        return bool(self.flagged or self.quadratic_flagged)
+
+    def again(self, start: int, stop: int, r: np.ndarray) -> None:
+        """Add a block of rows to the scatters about the means just found."""
+        first, columns = self.plan.first_square, self.plan.columns
+        rows = -(-(stop - start) // 8) * 8
+        for k, mean in self.flagged.items():
+            block = self.features.block[:, :rows]
+            self.features.fill_squares(block, start, stop, mean)
+            sums = block[first : first + 2 * columns, : stop - start] @ r[k, : stop - start]
+            self._second[k] += sums.reshape(2, columns)
+        for (index, k), scatter in self.quadratic_flagged.items():
+            scatter.add(start, stop, self.centres[index, k], r[k])
+
+    def settle(self) -> None:
+        """Take in the second pass."""
+        weight = self._column_weights() if self.flagged else np.zeros((0, 0))
+        for k, (one, two) in ((k, s) for k, s in self._second.items()) if self.flagged else ():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rest = np.where(weight[k] > 0.0, one / weight[k], 0.0)
+            self.shift[k] += rest
+            self.scatter[k] = np.maximum(two - weight[k] * rest * rest, 0.0)
+        for (index, k), scatter in self.quadratic_flagged.items():
+            self._settle(index, k, scatter)
+
+    def _settle(self, index: int, k: int, own: _Scatter) -> None:
+        centre, shift, scatter = self.quadratic[index]
+        centre[k] = self.centres[index, k]
+        weight = self.sums[k, self.plan.gate_row(self.plan.slots[index])]
+        shift[k], scatter[k] = own.moments(weight)
+
+    def statistic(self, general: dict[int, tuple[Any, ...]], tree: tuple[Any, ...]) -> StackedStatistic:
+        """Return the statistic; `general` has the values of general slots by slot index."""
+        slots: list[Any] = []
+        for slot in self.plan.slots:
+            kind, index = slot.node.kind, slot.index
+            if kind == "general":
+                slots.append(general[index])
+            elif kind == "optional":
+                row = self.plan.gates[index]
+                slots.append(OptionalWeights(self.sums[:, row + 1].copy(), self.sums[:, row].copy()))
+            elif kind == "code":
+                slots.append(self._counts(index))
+            else:
+                slots.append(self._numbers(kind, index, self.sums[:, self.plan.gate_row(slot)].copy()))
+        return StackedStatistic(self.sums[:, 0].copy(), tuple(slots), tree)
+
+    def _numbers(self, kind: str, index: int, weight: np.ndarray) -> Any:
+        if kind == "linear":
+            row, d = next((row, d) for slot, row, d in self.plan.linear if slot.index == index)
+            return LinearSums(weight, self.sums[:, row : row + d].copy())
+        if kind == "quadratic":
+            return Moments(weight, *self.quadratic[index])
+        offset, d = next((offset, d) for slot, offset, d in self.plan.squares if slot.index == index)
+        part = np.s_[:, offset : offset + d]
+        return Moments(weight, self._square_centres()[part], self.shift[part].copy(), self.scatter[part].copy())
+
+    def _counts(self, index: int) -> CodeCounts:
+        labels = self.features.labels[index]
+        first = self.features.first_code[index]
+        if self.label_sums is None:
+            counts = self.sums[:, self.plan.dense + first : self.plan.dense + first + len(labels)].copy()
+        else:
+            counts = np.ascontiguousarray(self.label_sums[first : first + len(labels)].T)
+        # labels that only the model lists are not evidence: they stay out unless a row of the chunk has them
+        rows = self.features.parts[index].rows
+        seen = set(rows.labels or ()) if rows is not None else set()
+        keep = [i for i, label in enumerate(labels) if label in seen]
+        return CodeCounts(tuple(labels[i] for i in keep), counts[:, keep])
+
+
+class _Scatter:
+    """Full scatter of one component of a quadratic slot about a centre of its own."""
+
+    def __init__(self, features: Features, position: int, index: int) -> None:
+        self.features, self.position, self.index = features, position, index
+        d = features.plan.widths[index]
+        self.sums = np.zeros((1, d + d * (d + 1) // 2))
+        self.d = d
+
+    def add(self, start: int, stop: int, centre: np.ndarray, r: np.ndarray) -> None:
+        """Add a block of rows with weights `r`."""
+        raw = self.features.raw_columns(self.index, start, stop, centre)
+        block = np.empty((self.sums.shape[1], raw.shape[1]))
+        product(self.features.frame.whitenings[self.position].w, raw, block[: self.d])
+        fill_pairs(block, 0, self.d)
+        self.sums[0] += block @ r[: block.shape[1]]
+
+    def moments(self, weight: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return (shift, scatter) in the units of the rows."""
+        factor = self.features.frame.whitenings[self.position].factor
+        shift, scatter, _ = unpack_moments(np.array([weight]), self.sums, self.d)
+        return shift[0] @ factor.T, factor @ scatter[0] @ factor.T
+
+
+def unpack_moments(weight: np.ndarray, sums: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return shifts (K, d), scatters (K, d, d), and which components lost digits, from sums of y and its products."""
+    i, j = np.triu_indices(d)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shift = np.where(weight[:, None] > 0.0, sums[:, :d] / weight[:, None], 0.0)
+    second = np.zeros((len(weight), d, d))
+    second[:, i, j] = second[:, j, i] = sums[:, d:]
+    scatter = second - weight[:, None, None] * shift[:, :, None] * shift[:, None, :]
+    diagonal, whole = np.diagonal(scatter, axis1=1, axis2=2), np.diagonal(second, axis1=1, axis2=2)
+    lost = (whole > LOSS * np.maximum(diagonal, weight[:, None] * VARIANCE_FLOOR * whole)).any(axis=1)
+    return shift, scatter, lost

@@ -1,0 +1,121 @@
+"""General slots: members of the component axis that are called one by one."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixle.stats.kinds import LOG_ZERO
+from mixle.stats.stacking.plan import Attached
+from mixle.stats.stacking.tree import Slot
+
+__all__ = ["GeneralParts", "PerComponent"]
+
+
+class PerComponent(NamedTuple):
+    """Payload of components whose encoders differ: distinct payloads, and which one each component reads."""
+
+    payloads: tuple[Any, ...]
+    which: tuple[int, ...]
+
+    def of(self, k: int) -> Any:
+        """Return component `k`'s payload."""
+        return self.payloads[self.which[k]]
+
+
+class GeneralParts:
+    """The general slots of one chunk.
+
+    A member whose encoder cannot cut its payload is scored over the whole chunk at once, and its responsibilities
+    are kept until the last block.
+    """
+
+    def __init__(self, attached: tuple[Attached, ...], count: int, rows: int) -> None:
+        self.parts = [part for part in attached if part.slot.node.kind == "general"]
+        self.count, self.rows = count, rows
+        self.members = {part.slot.index: part.slot.node.members for part in self.parts}
+        self.encoders: dict[tuple[int, int], Any] = {}
+        self.accumulators: dict[int, list[Any]] = {}
+        self._scores: dict[tuple[int, int], np.ndarray] = {}
+        self._kept: dict[tuple[int, int], np.ndarray] = {}
+        self._rng: Any = None
+
+    def prepare(self, estimators: tuple[Slot, ...], rng: Any = None) -> None:
+        """Make an accumulator per member; with `rng` they are initialised rather than updated."""
+        self._rng = rng
+        for part in self.parts:
+            factories = [e.accumulator_factory() for e in estimators[part.slot.index].node.members]
+            made = [factory.make() for factory in factories]
+            self.accumulators[part.slot.index] = made
+            for k, accumulator in enumerate(made):
+                self.encoders.setdefault((part.slot.index, k), accumulator.acc_to_encoder())
+
+    def _payload(self, part: Attached, k: int) -> Any:
+        return part.payload.of(k) if isinstance(part.payload, PerComponent) else part.payload
+
+    def _cut(self, part: Attached, k: int, start: int, stop: int) -> Any:
+        """Return the payload of own rows ``start:stop``; None if it cannot be cut."""
+        key = (part.slot.index, k)
+        if key not in self.encoders:
+            self.encoders[key] = self.members[part.slot.index][k].dist_to_encoder()
+        payload = self._payload(part, k)
+        if start == 0 and stop == self._own_rows(part):
+            return payload
+        cut = getattr(self.encoders[key], "slice", None)
+        try:
+            return None if cut is None else cut(payload, start, stop)
+        except NotImplementedError:
+            return None
+
+    def _own_rows(self, part: Attached) -> int:
+        return self.rows if part.present is None else len(part.present)
+
+    def score(self, start: int, stop: int, out: np.ndarray) -> None:
+        """Add the members' log-densities of chunk rows ``start:stop`` to `out` (K, n)."""
+        for part in self.parts:
+            a, b, where = part.span(start, stop)
+            if a == b:
+                continue
+            for k, dist in enumerate(self.members[part.slot.index]):
+                key = (part.slot.index, k)
+                payload = None if key in self._scores else self._cut(part, k, a, b)
+                if payload is not None:
+                    values = dist.seq_log_density(payload)
+                else:
+                    if key not in self._scores:
+                        self._scores[key] = np.asarray(dist.seq_log_density(self._payload(part, k)))
+                    values = self._scores[key][a:b]
+                out[k, where] += np.maximum(values, LOG_ZERO)
+
+    def update(self, start: int, stop: int, r: np.ndarray) -> None:
+        """Give the members' accumulators their weights for chunk rows ``start:stop``."""
+        for part in self.parts:
+            a, b, where = part.span(start, stop)
+            if a == b:
+                continue
+            for k in range(self.count):
+                key = (part.slot.index, k)
+                weights = np.array(r[k, where])
+                payload = None if key in self._kept else self._cut(part, k, a, b)
+                if payload is not None:
+                    self._feed(part, k, payload, weights)
+                else:
+                    kept = self._kept.setdefault(key, np.zeros(self._own_rows(part)))
+                    kept[a:b] = weights
+
+    def _feed(self, part: Attached, k: int, payload: Any, weights: np.ndarray) -> None:
+        accumulator = self.accumulators[part.slot.index][k]
+        if self._rng is not None:
+            accumulator.seq_initialize(payload, weights, self._rng)
+        else:
+            accumulator.seq_update(payload, weights, self.members[part.slot.index][k])
+
+    def values(self) -> dict[int, tuple[Any, ...]]:
+        """Return each slot's tuple of member values."""
+        for part in self.parts:
+            for k in range(self.count):
+                kept = self._kept.pop((part.slot.index, k), None)
+                if kept is not None:
+                    self._feed(part, k, self._payload(part, k), kept)
+        return {index: tuple(a.value() for a in made) for index, made in self.accumulators.items()}

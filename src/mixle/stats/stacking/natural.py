@@ -1,0 +1,166 @@
+"""Coefficients of a stacked model: log-densities of K components are one product with the feature block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixle.stats.kinds import LOG_2PI, LOG_ZERO, forward_square
+from mixle.stats.stacking.features import Features, product
+from mixle.stats.stacking.frame import Frame, Normal
+from mixle.stats.stacking.plan import Plan
+
+__all__ = ["Natural"]
+
+#: A quadratic component whose pair features lose more than this in log-density is scored by substitution instead.
+PAIR_LOSS = 1e-10
+UNIT = 2.0**-53
+
+
+class Natural:
+    """Coefficients of K components for one plan and frame.
+
+    Parameters
+    ----------
+    plan, frame : Plan, Frame
+        Rows and centres of the feature block.
+    members : dict
+        The K distributions of each slot, by slot index.
+    found : dict
+        Parameters of the normal slots, from `normals`.
+    log_weights : ndarray, shape (K,)
+        Log mixture weights.
+    """
+
+    def __init__(
+        self, plan: Plan, frame: Frame, members: dict[int, tuple[Any, ...]], found: dict[int, Normal], log_weights: np.ndarray
+    ) -> None:
+        self.plan, self.frame, self.members, self.found = plan, frame, members, found
+        self.count = len(log_weights)
+        self.group_of = np.zeros(self.count, int)
+        for g, group in enumerate(frame.groups):
+            self.group_of[group] = g
+        self.dense = np.zeros((self.count, plan.dense))
+        self.dense[:, 0] = log_weights
+        self._optionals()
+        self._squares()
+        self._linear()
+        self.direct: list[tuple[int, int, int]] = []
+        for position in range(len(plan.quadratic)):
+            self._quadratic(position)
+
+    def _add(self, slot: Any, constant: np.ndarray) -> None:
+        self.dense[:, self.plan.gate_row(slot)] += constant
+
+    def _optionals(self) -> None:
+        for slot in self.plan.slots:
+            if slot.node.kind == "optional":
+                row = self.plan.gates[slot.index]
+                for k, dist in enumerate(self.members[slot.index]):
+                    self.dense[k, row] += dist.log_present
+                    self.dense[k, row + 1] += dist.log_missing
+
+    def _squares(self) -> None:
+        first, count = self.plan.first_square, self.plan.columns
+        for slot, offset, d in self.plan.squares:
+            mean, variance = self.found[slot.index]
+            shift = mean - self.frame.centres[self.group_of, offset : offset + d]
+            self.dense[:, first + offset : first + offset + d] = shift / variance
+            self.dense[:, first + count + offset : first + count + offset + d] = -0.5 / variance
+            self._add(slot, -0.5 * np.add.reduce(LOG_2PI + np.log(variance) + shift * shift / variance, axis=1))
+
+    def _linear(self) -> None:
+        for slot, row, d in self.plan.linear:
+            leaf: Any = slot.node.leaf
+            facts = [leaf.natural(dist) for dist in self.members[slot.index]]
+            self.dense[:, row : row + d] = [eta for eta, _ in facts]
+            self._add(slot, np.array([constant for _, constant in facts]))
+
+    def _quadratic(self, position: int) -> None:
+        slot, row, d = self.plan.quadratic[position]
+        leaf: Any = slot.node.leaf
+        centre, w, _ = self.frame.whitenings[position]
+        mean, covariance = self.found[slot.index]
+        shift = (mean - centre) @ w.T
+        spread = np.array([w @ c @ w.T for c in covariance]) + shift[:, :, None] * shift[:, None, :]
+        weights = np.exp(np.minimum(self.dense[:, 0], 0.0))  # a rough size is enough for the threshold
+        second = np.add.reduce((weights / weights.sum())[:, None] * np.diagonal(spread, axis1=1, axis2=2), axis=0)
+        i, j = np.triu_indices(d)
+        for k, dist in enumerate(self.members[slot.index]):
+            factor = leaf.factor(dist)
+            inverse = np.linalg.solve(factor, np.linalg.inv(w))
+            precision = inverse.T @ inverse
+            if UNIT * (np.abs(precision) * np.sqrt(np.outer(second, second))).sum() > PAIR_LOSS:
+                self.direct.append((position, slot.index, k))
+                continue
+            h = precision @ shift[k]
+            self.dense[k, row : row + d] = h
+            self.dense[k, row + d : row + d + len(i)] = np.where(i == j, -0.5, -1.0) * precision[i, j]
+            determinant = float(np.add.reduce(np.log(np.diagonal(factor))))
+            self.dense[k, self.plan.gate_row(slot)] += -0.5 * (d * LOG_2PI + float(h @ shift[k])) - determinant
+
+    def bind(self, features: Features) -> None:
+        """Look up the labels of a chunk."""
+        table = np.zeros((self.count, features.total_labels))
+        for slot in self.plan.codes:
+            leaf: Any = slot.node.leaf
+            first = features.first_code[slot.index]
+            labels = features.labels[slot.index]
+            for k, dist in enumerate(self.members[slot.index]):
+                table[k, first : first + len(labels)] = leaf.log_table(dist, labels)
+        self.table = table
+        full = np.concatenate([self.dense, table], axis=1) if features.dense_labels else self.dense
+        self.by_group = [np.ascontiguousarray(full[group]) for group in self.frame.groups]
+
+    def log_density(self, features: Features, start: int, stop: int, out: np.ndarray) -> None:
+        """Write the log-densities (plus log weights) of chunk rows ``start:stop`` to `out` (K, n), n padded to 8."""
+        for g, group in enumerate(self.frame.groups):
+            block = features.fill(start, stop, g)
+            if len(self.frame.groups) == 1:
+                product(self.by_group[g], block, out)
+            else:
+                part = np.empty((len(group), block.shape[1]))
+                product(self.by_group[g], block, part)
+                out[group] = part
+        for _, index, k in self.direct:
+            self._substitute(features, index, k, start, stop, out)
+        if not features.dense_labels:
+            self._sparse(features, start, stop, out)
+
+    def _substitute(self, features: Features, index: int, k: int, start: int, stop: int, out: np.ndarray) -> None:
+        dist = self.members[index][k]
+        slot = self.plan.slots[index]
+        leaf: Any = slot.node.leaf
+        part: Any = features.parts[index]
+        a, b, where = part.span(start, stop)
+        factor = leaf.factor(dist)
+        mean = self.found[index].mean[k]
+        half = forward_square(factor, part.rows.x[a:b].T - mean[:, None])
+        half *= -0.5
+        half += -0.5 * len(mean) * LOG_2PI - float(np.add.reduce(np.log(np.diagonal(factor))))
+        out[k, where] += half
+
+    def _sparse(self, features: Features, start: int, stop: int, out: np.ndarray) -> None:
+        rows = stop - start
+        matrix = sparse_labels(features, self.plan, start, stop)
+        table = np.concatenate([self.table, np.zeros((self.count, 1))], axis=1)
+        out[:, :rows] += (matrix @ np.ascontiguousarray(table.T)).T
+
+
+def sparse_labels(features: Features, plan: Plan, start: int, stop: int) -> Any:
+    """Return rows × label columns as a sparse matrix; a row without a label points at the spare last column."""
+    from scipy.sparse import csr_array
+
+    rows, slots = stop - start, len(plan.codes)
+    columns = np.full((rows, slots), features.total_labels, dtype=np.int32)
+    for position, slot in enumerate(plan.codes):
+        found, where = features.codes(slot.index, start, stop)
+        columns[where, position] = found
+    pointers = np.arange(0, rows * slots + 1, slots, dtype=np.int32)
+    return csr_array((np.ones(rows * slots), columns.reshape(-1), pointers), shape=(rows, features.total_labels + 1))
+
+
+def impossible(maximum: np.ndarray) -> np.ndarray:
+    """Return which rows no component supports, from their largest log-density."""
+    return np.asarray(maximum <= LOG_ZERO / 10)

@@ -1,0 +1,102 @@
+"""The statistic of a stacked mixture: arrays over the component axis, and the layouts of its children."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixle.stats.kinds import CodeCounts, LinearSums
+from mixle.stats.stacking.tree import Node, leaf_named
+from mixle.stats.sums import Moments, scale_suff_stat
+
+__all__ = ["OptionalWeights", "StackedStatistic", "member", "merge_stacked"]
+
+
+class OptionalWeights(NamedTuple):
+    """Weight of missing and of present rows, each (K,)."""
+
+    missing: np.ndarray
+    present: np.ndarray
+
+    def scaled(self, c: float) -> OptionalWeights:
+        """Return the weights times `c`."""
+        return OptionalWeights(self.missing * c, self.present * c)
+
+
+class StackedStatistic(NamedTuple):
+    """Statistic of a mixture of K components that share a tree.
+
+    Attributes
+    ----------
+    counts : ndarray, shape (K,)
+        Weight of each component.
+    slots : tuple
+        Statistic of each slot over all components: `Moments`, `LinearSums`, `CodeCounts`, `OptionalWeights`, or for
+        a general slot the tuple of its K members' values.
+    tree : tuple
+        The common tree as nested tuples of strings.
+    """
+
+    counts: np.ndarray
+    slots: tuple[Any, ...]
+    tree: tuple[Any, ...]
+
+    def scaled(self, c: float) -> StackedStatistic:
+        """Return the statistic with every weight multiplied by `c` ≥ 0."""
+        return StackedStatistic(self.counts * c, tuple(scale_suff_stat(slot, c) for slot in self.slots), self.tree)
+
+    @property
+    def children(self) -> tuple[Any, ...]:
+        """Return the value of each component in its family's own layout."""
+        return tuple(_child(self.tree, iter(self.slots), k) for k in range(len(self.counts)))
+
+
+def member(stat: Any, k: int) -> Any:
+    """Return component `k` of a slot's statistic."""
+    if isinstance(stat, Moments):
+        weight = float(stat.weight[k])
+        if weight == 0.0:
+            return Moments(0.0, 0.0, 0.0, 0.0)
+        return Moments(weight, stat.centre[k].copy(), stat.shift[k].copy(), stat.scatter[k].copy())
+    if isinstance(stat, LinearSums):
+        return LinearSums(float(stat.weight[k]), stat.sums[k].copy())
+    if isinstance(stat, CodeCounts):
+        return CodeCounts(stat.labels, stat.counts[k].copy())
+    return stat[k]
+
+
+def _child(tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
+    kind = tree[0]
+    if kind == "composite":
+        return tuple(_child(part, slots, k) for part in tree[1:])
+    if kind == "null":
+        return None
+    if kind == "optional":
+        weights = next(slots)
+        child = _child(tree[1], slots, k)
+        return ((float(weights.missing[k]), float(weights.present[k])), child)
+    stat = next(slots)
+    if kind == "general":
+        return stat[k]
+    leaf = leaf_named(tree[1])
+    return leaf.to_value(leaf.member(member(stat, k)))
+
+
+def merge_stacked(a: StackedStatistic, b: StackedStatistic, nodes: tuple[Node, ...]) -> StackedStatistic:
+    """Return the sum of two statistics of one tree; `nodes` are those of its slots."""
+    slots = tuple(_merge_slot(x, y, node) for x, y, node in zip(a.slots, b.slots, nodes, strict=True))
+    return StackedStatistic(a.counts + b.counts, slots, a.tree)
+
+
+def _merge_slot(x: Any, y: Any, node: Node) -> Any:
+    if node.kind == "optional":
+        return OptionalWeights(x.missing + y.missing, x.present + y.present)
+    if node.leaf is not None:
+        return node.leaf.merge(x, y)
+    merged = []
+    for left, right, estimator in zip(x, y, node.members, strict=True):
+        accumulator = estimator.accumulator_factory().make()
+        merged.append(accumulator.from_value(left).combine(right).value())
+    return tuple(merged)

@@ -1,0 +1,263 @@
+"""The E-step of K stacked components over one encoded chunk, block by block.
+
+Per block: fill the features, one product for the log-densities, log-sum-exp in place, one product for the
+statistics. Memory beyond the chunk does not depend on its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixle.stats.kinds import LOG_ZERO
+from mixle.stats.stacking.features import Features, aligned, use_dense
+from mixle.stats.stacking.frame import frame_of_model, frame_of_rows, normals
+from mixle.stats.stacking.gather import Gather
+from mixle.stats.stacking.general import GeneralParts
+from mixle.stats.stacking.natural import Natural, impossible
+from mixle.stats.stacking.plan import Attached, Plan, attach
+from mixle.stats.stacking.statistic import StackedStatistic
+from mixle.stats.stacking.tree import Node, flatten, signature, unify
+from mixle.stats.sums import BLOCK, block_sum
+
+__all__ = ["Block", "Walk", "accumulate_given"]
+
+
+class Block(NamedTuple):
+    """One block of rows after the E-step.
+
+    Responsibilities are (K, n) with n padded to 8 columns, row log-densities (n,); `impossible` tells the rows that
+    no component supports, None if there are none.
+    """
+
+    start: int
+    stop: int
+    responsibilities: np.ndarray
+    log_density: np.ndarray
+    impossible: np.ndarray | None
+
+
+class Walk:
+    """Scores, and on demand accumulates, one chunk under K components.
+
+    Parameters
+    ----------
+    components : sequence of distributions
+        The K components.
+    weights : ndarray, shape (K,)
+        Mixture weights.
+    log_weights : ndarray, shape (K,)
+        Their logarithms, log 0 as -1e300.
+    payload, rows
+        Encoded chunk and its number of rows.
+    """
+
+    def __init__(
+        self, components: Sequence[Any], weights: np.ndarray, log_weights: np.ndarray, payload: Any, rows: int
+    ) -> None:
+        self.node = unify(components)
+        self.rows, self.count = rows, len(components)
+        slots = flatten(self.node)
+        self.attached = attach(slots, payload)
+        self.plan = Plan.of(self.attached)
+        members = {slot.index: slot.node.members for slot in slots}
+        found = normals(self.plan, members)
+        model_labels = {slot.index: _model_labels(slot.node) for slot in self.plan.codes}
+        labels = {index: _with_chunk(names, self.attached[index]) for index, names in model_labels.items()}
+        frame = frame_of_model(self.plan, found, weights)
+        self.features = Features(self.plan, frame, self.attached, labels, use_dense(self.plan, model_labels))
+        self.natural = Natural(self.plan, frame, members, found, log_weights)
+        self.natural.bind(self.features)
+        self.general = GeneralParts(self.attached, self.count, rows)
+        leaves = [part for part in self.attached if part.rows is not None]
+        self._masked = [part for part in leaves if part.rows is not None and part.rows.outside is not None]
+        self._based = [part for part in leaves if _base(part, 0, 0) is not None]
+        self._row = aligned(2, BLOCK)
+
+    def log_densities(self) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Yield (start, stop, log-density plus log-weight of each component (K, n padded)) per block."""
+        buffer = aligned(self.count, BLOCK)
+        for start in range(0, self.rows, BLOCK):
+            stop = min(start + BLOCK, self.rows)
+            out = buffer[:, : -(-(stop - start) // 8) * 8]
+            self.natural.log_density(self.features, start, stop, out)
+            if self.general.parts:
+                self.general.score(start, stop, out)
+            if self._masked:
+                self._mask(start, stop, out)
+            yield start, stop, out
+
+    def _mask(self, start: int, stop: int, out: np.ndarray) -> None:
+        for part in self._masked:
+            a, b, where = part.span(start, stop)
+            outside = part.rows.outside[a:b]  # type: ignore[union-attr,index]  # masked parts have both
+            if outside.any():
+                columns = np.flatnonzero(outside) if isinstance(where, slice) else where[outside]
+                out[:, columns] = LOG_ZERO
+
+    def _add_base(self, start: int, stop: int, density: np.ndarray) -> None:
+        for part in self._based:
+            a, b, where = part.span(start, stop)
+            density[where] += _base(part, a, b)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield responsibilities and row log-densities; a row that no component supports has -inf and none."""
+        previous = np.setbufsize(64)  # numpy's iterator otherwise copies short rows through its buffer
+        try:
+            with np.errstate(all="ignore"):
+                for start, stop, out in self.log_densities():
+                    yield self._normalise(start, stop, out)
+        finally:
+            np.setbufsize(previous)
+
+    def _normalise(self, start: int, stop: int, out: np.ndarray) -> Block:
+        rows, width = stop - start, out.shape[1]
+        top, total = self._row[0, :width], self._row[1, :width]
+        np.maximum.reduce(out, axis=0, out=top)
+        bad = impossible(top) if top.min() <= LOG_ZERO / 10 else None
+        if bad is not None:
+            top[bad] = 0.0
+        np.subtract(out, top, out=out)
+        np.exp(out, out=out)
+        np.add.reduce(out, axis=0, out=total)
+        if bad is not None:
+            out[:, bad] = 0.0
+            total[bad] = 1.0
+        density = np.log(total[:rows])
+        density += top[:rows]
+        np.divide(1.0, total, out=total)
+        np.multiply(out, total, out=out)
+        if width > rows:
+            out[:, rows:] = 0.0
+        if self._based:
+            self._add_base(start, stop, density)
+        if bad is not None:
+            bad = bad[:rows]
+            density[bad] = -np.inf
+        return Block(start, stop, out, density, bad)
+
+    def score(self) -> np.ndarray:
+        """Return the log-density of each row, shape (n,)."""
+        result = np.empty(self.rows)
+        for block in self.blocks():
+            result[block.start : block.stop] = block.log_density
+        return result
+
+    def accumulate(
+        self, weights: np.ndarray | None, estimators: Node | None, sink: Callable[[int, int, np.ndarray], None] | None
+    ) -> tuple[StackedStatistic | None, float, int]:
+        """Return (statistic, summed log-density, rows left out) of the weighted rows.
+
+        Parameters
+        ----------
+        weights : ndarray, shape (n,), or None
+            Row weights; None means ones.
+        estimators : Node or None
+            Tree of the estimators, equal to the components' tree: the statistic is stacked. None: `sink` is called
+            with (start, stop, weighted responsibilities (K, n)) instead.
+        """
+        gather = None
+        if estimators is not None:
+            centres = {(i, k): self.natural.found[i].mean[k] for _, i, k in self.natural.direct}
+            gather = Gather(self.features, self.count, self.natural.direct, centres)
+            self.general.prepare(flatten(estimators))
+        total, left_out = 0.0, 0
+        for block in self.blocks():
+            part = None if weights is None else weights[block.start : block.stop]
+            density = block.log_density
+            if block.impossible is not None:
+                density[block.impossible] = 0.0
+                left_out += int((block.impossible if part is None else block.impossible & (part > 0.0)).sum())
+            total += block_sum(density, part)
+            r = _weighted(block.responsibilities, part)
+            if gather is None:
+                assert sink is not None
+                sink(block.start, block.stop, r[:, : block.stop - block.start])
+            else:
+                standing = self.features.block[:, : r.shape[1]]
+                gather.add(block.start, block.stop, standing, r)
+                if self.general.parts:
+                    self.general.update(block.start, block.stop, r)
+        if gather is None or estimators is None:
+            return None, total, left_out
+        return self._finish(gather, weights, signature(estimators)), total, left_out
+
+    def _finish(self, gather: Gather, weights: np.ndarray | None, tree: tuple[Any, ...]) -> StackedStatistic:
+        with np.errstate(all="ignore"):
+            gather.finish()
+            if gather.needs_second_pass:
+                for block in self.blocks():
+                    part = None if weights is None else weights[block.start : block.stop]
+                    gather.again(block.start, block.stop, _weighted(block.responsibilities, part))
+                gather.settle()
+        return gather.statistic(self.general.values(), tree)
+
+
+def _base(part: Attached, start: int, stop: int) -> np.ndarray | None:
+    rows, leaf = part.rows, part.slot.node.leaf
+    return None if rows is None or leaf is None else leaf.base(rows.cut(start, stop))
+
+
+def _weighted(r: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    if weights is not None:
+        r[:, : len(weights)] *= weights
+    return r
+
+
+def _model_labels(node: Node) -> tuple[Any, ...]:
+    leaf: Any = node.leaf
+    names: dict[Any, None] = {}
+    for dist in node.members:
+        names.update(dict.fromkeys(leaf.model_labels(dist)))
+    return tuple(names)
+
+
+def _with_chunk(names: tuple[Any, ...], part: Attached) -> tuple[Any, ...]:
+    own = part.rows.labels if part.rows is not None and part.rows.labels else ()
+    return tuple(dict.fromkeys((*names, *own)))
+
+
+def accumulate_given(
+    estimators: Node,
+    payload: Any,
+    rows: int,
+    given: Callable[[int, int], np.ndarray],
+    rng: Any,
+) -> StackedStatistic:
+    """Return the statistic of given responsibilities, before there is a model.
+
+    Parameters
+    ----------
+    estimators : Node
+        Common tree of the K estimators.
+    payload, rows
+        Encoded chunk and its number of rows.
+    given : callable
+        ``given(start, stop)`` returns weighted responsibilities (K, n), n padded to a multiple of 8 with zeros; it
+        may be asked twice for a block.
+    rng : RandomState
+        Source of randomness for general slots.
+    """
+    slots = flatten(estimators)
+    attached = attach(slots, payload)
+    plan = Plan.of(attached)
+    count = len(estimators.members)
+    labels = {slot.index: _with_chunk((), attached[slot.index]) for slot in plan.codes}
+    features = Features(plan, frame_of_rows(plan, attached, count), attached, labels, use_dense(plan, labels))
+    general = GeneralParts(attached, count, rows)
+    general.prepare(slots, rng)
+    gather = Gather(features, count)
+    cuts = [(start, min(start + BLOCK, rows)) for start in range(0, rows, BLOCK)]
+    with np.errstate(all="ignore"):
+        for start, stop in cuts:
+            r = given(start, stop)
+            gather.add(start, stop, None, r)
+            general.update(start, stop, r)
+        gather.finish()
+        if gather.needs_second_pass:
+            for start, stop in cuts:
+                gather.again(start, stop, given(start, stop))
+            gather.settle()
+    return gather.statistic(general.values(), signature(estimators))

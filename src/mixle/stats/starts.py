@@ -1,0 +1,163 @@
+"""Starts of mixtures: centres seeded on a sample of rows, then near-hard responsibilities for the kept rows.
+
+Distances are Gower-like (Gower 1971, Biometrics 27): a real column counts its squared difference in units of its
+standard deviation over the sample, a label counts 0 or 1, a value missing on one side counts 1. Centres are chosen
+by greedy k-means++ (Arthur and Vassilvitskii 2007, SODA).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixle.stats.contract import Column
+
+__all__ = ["SHARE", "Centres", "gather_columns", "near_hard", "sample_size", "seed_centres"]
+
+#: Responsibility that a start leaves to the components a row is not assigned to, in all.
+SHARE = 1e-3
+
+
+def sample_size(components: int) -> int:
+    """Return how many rows a start looks at."""
+    return max(32 * components, 256)
+
+
+class Centres(NamedTuple):
+    """Seeded centres.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The K centre rows.
+    scales : tuple of float
+        Standard deviation of each real column over the sample; 1 for labels.
+    """
+
+    columns: tuple[Column, ...]
+    scales: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        """Return the number of centres."""
+        return len(self.columns[0].values) if self.columns else 0
+
+
+def gather_columns(parts: Sequence[list[Column]], order: np.ndarray) -> list[Column]:
+    """Return the columns of several samples one after another, rows then taken in `order`."""
+    result = []
+    for pieces in zip(*parts, strict=True):
+        labels: dict[Any, int] | None = None
+        values = []
+        for piece in pieces:
+            if piece.labels is None:
+                values.append(piece.values)
+                continue
+            labels = {} if labels is None else labels
+            recode = np.array([labels.setdefault(label, len(labels)) for label in piece.labels], dtype=np.intp)
+            values.append(recode[piece.values] if len(recode) else np.zeros(len(piece.values), np.intp))
+        missing = None
+        if any(piece.missing is not None for piece in pieces):
+            missing = np.concatenate(
+                [np.zeros(len(p.values), bool) if p.missing is None else p.missing for p in pieces]
+            )[order]
+        names = None if labels is None else tuple(labels)
+        result.append(Column(np.concatenate(values)[order], names, missing))
+    return result
+
+
+def _distances(columns: Sequence[Column], centre: Sequence[Column], k: int, scales: Sequence[float]) -> np.ndarray:
+    """Return the distance of each row from centre row `k`."""
+    total = np.zeros(len(columns[0].values))
+    for column, other, scale in zip(columns, centre, scales, strict=True):
+        if column.labels is None:
+            with np.errstate(invalid="ignore"):
+                part = np.square((column.values - other.values[k]) / scale)
+        else:
+            label = other.labels[int(other.values[k])] if other.labels else None
+            code = column.labels.index(label) if label in column.labels else -1
+            part = (column.values != code).astype(float)
+        gone = False if other.missing is None else bool(other.missing[k])
+        if gone:
+            part = np.ones(len(total)) if column.missing is None else (~column.missing).astype(float)
+        elif column.missing is not None:
+            part = np.where(column.missing, 1.0, part)
+        total += part
+    return total
+
+
+def _scales(columns: Sequence[Column]) -> tuple[float, ...]:
+    result = []
+    for column in columns:
+        scale = 1.0
+        if column.labels is None:
+            kept = column.values if column.missing is None else column.values[~column.missing]
+            if kept.size:
+                first = kept - kept[0]
+                deviation = float(np.sqrt(np.mean(np.square(first - np.mean(first)))))
+                scale = deviation if deviation > 0.0 and math.isfinite(deviation) else 1.0
+        result.append(scale)
+    return tuple(result)
+
+
+def _take(columns: Sequence[Column], rows: Sequence[int]) -> tuple[Column, ...]:
+    index = np.array(rows, dtype=np.intp)
+    return tuple(
+        Column(c.values[index], c.labels, None if c.missing is None else c.missing[index]) for c in columns
+    )
+
+
+def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
+    """Return `components` centres out of the sampled rows.
+
+    Parameters
+    ----------
+    columns : list of Column
+        The sample, in the order of its draws.
+    components : int
+        How many centres.
+    rng : numpy.random.RandomState
+        Source of the draws.
+
+    Notes
+    -----
+    Centres are distinct as long as the sample has distinct rows left; after that rows repeat, the farthest (then
+    the first) ones being taken.
+    """
+    scales = _scales(columns)
+    rows = len(columns[0].values)
+    chosen = [int(rng.randint(rows))]
+    nearest = _distances(columns, _take(columns, chosen), 0, scales)
+    trials = 2 + int(math.log(components))
+    while len(chosen) < components:
+        total = float(np.add.reduce(nearest))
+        if not total > 0.0 or not math.isfinite(total):
+            candidates = [int(np.argmax(nearest))]
+        else:
+            points = rng.random_sample(trials) * total
+            candidates = np.minimum(np.searchsorted(np.cumsum(nearest), points, side="right"), rows - 1).tolist()
+            candidates = [c for c in candidates if nearest[c] > 0.0] or [int(np.argmax(nearest))]
+        best = None
+        for candidate in candidates:
+            after = np.minimum(nearest, _distances(columns, _take(columns, [candidate]), 0, scales))
+            cost = float(np.add.reduce(after))
+            if best is None or cost < best[0]:
+                best = (cost, candidate, after)
+        assert best is not None
+        chosen.append(best[1])
+        nearest = best[2]
+    return Centres(_take(columns, chosen), scales)
+
+
+def near_hard(columns: Sequence[Column], centres: Centres) -> np.ndarray:
+    """Return responsibilities (K, n): nearly all to the nearest centre, `SHARE` spread over the others."""
+    count = centres.count
+    distances = np.array([_distances(columns, centres.columns, k, centres.scales) for k in range(count)])
+    if count == 1:
+        return np.ones_like(distances)
+    result = np.full_like(distances, SHARE / (count - 1))
+    result[np.argmin(distances, axis=0), np.arange(distances.shape[1])] = 1.0 - SHARE
+    return result

@@ -1,0 +1,222 @@
+"""Sums that keep their digits: blocks, anchored second moments, and statistics that know how to scale.
+
+A second moment is kept about a centre as ``Moments(weight, centre, shift, scatter)``: the mean is ``centre + shift``
+and `scatter` is the weighted sum of squares about the mean. Two of them merge exactly by the update of
+Chan, Golub and LeVeque (1983, The American Statistician 37), with the difference of the centres taken first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["BLOCK", "Moments", "block_sum", "merge_moments", "raw_moments", "scale_suff_stat", "weighted_moments"]
+
+#: Rows that are worked on at a time. It is part of the bits of every sum.
+BLOCK = 2048
+
+
+def block_sum(values: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Return the sum of a vector, over fixed blocks and then over the blocks.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        What to add.
+    weights : ndarray of float64, shape (n,), optional
+        Factor of each value; a value of weight zero does not count, even if it is infinite.
+
+    Examples
+    --------
+    >>> block_sum(np.array([1.0, 2.0, -np.inf]), np.array([1.0, 2.0, 0.0]))
+    5.0
+    """
+    total = 0.0
+    for start in range(0, len(values), BLOCK):
+        part = values[start : start + BLOCK]
+        if weights is not None:
+            factor = weights[start : start + BLOCK]
+            part = np.where(factor > 0.0, part, 0.0) * factor
+        total += float(np.add.reduce(part))
+    return total
+
+
+class Moments(NamedTuple):
+    """Weighted first and second moments about a centre.
+
+    Attributes
+    ----------
+    weight : float or ndarray, shape (K,)
+        Sum of weights.
+    centre, shift : float or ndarray, shape (d,) or (K, d)
+        The mean is ``centre + shift``.
+    scatter : float or ndarray, shape (d,), (K, d) or (K, d, d)
+        Weighted sum of squares (or outer products) about the mean.
+    """
+
+    weight: Any
+    centre: Any
+    shift: Any
+    scatter: Any
+
+    def scaled(self, c: float) -> Moments:
+        """Return the moments with every weight multiplied by `c` ≥ 0; weight 0 is the zero statistic."""
+        if c == 0.0:
+            return Moments(_zero(self.weight), _zero(self.centre), _zero(self.shift), _zero(self.scatter))
+        return Moments(_copy(self.weight) * c, _copy(self.centre), _copy(self.shift), _copy(self.scatter) * c)
+
+    def copy(self) -> Moments:
+        """Return moments that share no array with this one."""
+        return Moments(*map(_copy, self))
+
+    @property
+    def mean(self) -> Any:
+        """Return ``centre + shift``."""
+        return self.centre + self.shift
+
+
+def _copy(x: Any) -> Any:
+    return x.copy() if isinstance(x, np.ndarray) else x
+
+
+def _zero(x: Any) -> Any:
+    return np.zeros_like(x) if isinstance(x, np.ndarray) else 0.0
+
+
+def _lift(weight: Any, like: Any) -> Any:
+    """Return `weight` with axes added so that it broadcasts over `like`."""
+    extra = np.ndim(like) - np.ndim(weight)
+    return np.reshape(weight, np.shape(weight) + (1,) * extra) if np.ndim(weight) and extra > 0 else weight
+
+
+def merge_moments(a: Moments, b: Moments) -> Moments:
+    """Return the moments of both samples; a zero weight is an exact neutral element on either side.
+
+    Parameters
+    ----------
+    a, b : Moments
+        Scalars, vectors, or stacks of either over a leading component axis. A weight of exactly the float 0.0
+        fits any shape.
+    """
+    if np.ndim(b.weight) == 0 and b.weight == 0.0:
+        return a.copy()
+    if np.ndim(a.weight) == 0 and a.weight == 0.0:
+        return b.copy()
+    weight = a.weight + b.weight
+    delta = (b.centre - a.centre) + (b.shift - a.shift)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(np.equal(b.weight, 0.0), 0.0, b.weight / weight)
+    shift = a.shift + delta * _lift(share, delta)
+    between = a.weight * share
+    full = np.ndim(a.scatter) > np.ndim(a.shift)
+    spread = delta[..., :, None] * delta[..., None, :] if full else delta * delta
+    scatter = a.scatter + b.scatter + spread * _lift(between, spread)
+    if np.ndim(weight) == 0:
+        return Moments(float(weight), _copy(a.centre), _plain(shift), _plain(scatter))
+    # where one side is empty the other is kept as it is, centre included
+    only_b, only_a = np.equal(a.weight, 0.0), np.equal(b.weight, 0.0)
+
+    def pick(mixed: Any, of_a: Any, of_b: Any) -> np.ndarray:
+        return np.where(_lift(only_b, mixed), of_b, np.where(_lift(only_a, mixed), of_a, mixed))
+
+    return Moments(
+        weight,
+        pick(a.centre, a.centre, b.centre),
+        pick(shift, a.shift, b.shift),
+        pick(scatter, a.scatter, b.scatter),
+    )
+
+
+def _plain(x: Any) -> Any:
+    return float(x) if np.ndim(x) == 0 else np.asarray(x)
+
+
+def weighted_moments(x: np.ndarray, weights: np.ndarray, centre: Any, full: bool = False) -> Moments:
+    """Return the moments of rows `x`, in two passes over blocks.
+
+    Parameters
+    ----------
+    x : ndarray of float64, shape (n,) or (n, d)
+        Rows.
+    weights : ndarray of float64, shape (n,)
+        Weights ≥ 0.
+    centre : float or ndarray, shape (d,)
+        What the mean is told from.
+    full : bool
+        Keep the full (d, d) scatter instead of its diagonal.
+    """
+    lift = weights if x.ndim == 1 else weights[:, None]
+    blocks = [slice(s, s + BLOCK) for s in range(0, len(x), BLOCK)]
+    total, first = 0.0, np.zeros(x.shape[1:])
+    for block in blocks:
+        total += float(np.add.reduce(weights[block]))
+        first = first + np.add.reduce((x[block] - centre) * lift[block], axis=0)
+    if total == 0.0:
+        return Moments(0.0, 0.0, 0.0, 0.0)
+    shift = first / total
+    # rows are compared with the rounded mean; what rounding left over is taken out of the scatter again
+    rest, scatter = np.zeros(x.shape[1:]), np.zeros(x.shape[1:] * 2 if full else x.shape[1:])
+    for block in blocks:
+        y = (x[block] - centre) - shift
+        weighted = y * lift[block]
+        rest = rest + np.add.reduce(weighted, axis=0)
+        scatter = scatter + (weighted.T @ y if full else np.add.reduce(weighted * y, axis=0))
+    rest = rest / total
+    scatter = scatter - total * (np.multiply.outer(rest, rest) if full else rest * rest)
+    return Moments(total, _copy(centre), _plain(shift + rest), _plain(scatter))
+
+
+def raw_moments(first: Any, second: Any, count: float, full: bool = False) -> Moments:
+    """Return the moments behind raw sums ``(Σwx, Σwx², Σw)``.
+
+    Raises
+    ------
+    ValueError
+        If the sums imply a negative variance by more than rounding.
+    """
+    if count == 0.0 or first is None:
+        return Moments(0.0, 0.0, 0.0, 0.0)
+    first, second = np.asarray(first, float), np.asarray(second, float)
+    mean = first / count
+    scatter = second - (np.multiply.outer(first, mean) if full else first * mean)
+    diagonal = np.diagonal(scatter) if full else scatter
+    size = np.diagonal(second) if full else second
+    if np.any(diagonal < -64 * np.finfo(float).eps * np.abs(size)):
+        raise ValueError("the second moment is smaller than the square of the first: a negative variance")
+    if not full:
+        scatter = np.maximum(scatter, 0.0)
+    return Moments(float(count), _plain(mean), _plain(np.zeros_like(mean)), _plain(scatter))
+
+
+def scale_suff_stat(x: Any, c: float) -> Any:
+    """Return the statistic `x` with every additive part multiplied by `c`.
+
+    Statistics that know their parts (`Moments`, a stacked mixture's, a uniform's) scale themselves; in others
+    every number and array is multiplied, labels and None stay.
+
+    Raises
+    ------
+    ValueError
+        If `c` is negative or not finite.
+    """
+    if not (math.isfinite(c) and c >= 0):
+        raise ValueError(f"a statistic is scaled by a finite number ≥ 0, not {c!r}")
+    return _scaled(x, float(c))
+
+
+def _scaled(x: Any, c: float) -> Any:
+    own = getattr(x, "scaled", None)
+    if own is not None:
+        return own(c)
+    if x is None or isinstance(x, (str, bytes, bool)):
+        return x
+    if isinstance(x, dict):
+        return {key: _scaled(item, c) for key, item in x.items()}
+    if isinstance(x, tuple):
+        items = [_scaled(item, c) for item in x]
+        return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
+    if isinstance(x, list):
+        return [_scaled(item, c) for item in x]
+    return x * c
