@@ -106,7 +106,9 @@ class DataSequenceEncoder(ABC):
             lengths = {len(a) for a in arrays}
             if len(lengths) == 1:
                 return int(lengths.pop())
-        raise NotImplementedError(f"{type(self).__name__} must define row_count(payload): its layout is not plain arrays")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define row_count(payload): its layout is not plain arrays"
+        )
 
     def nbytes(self, payload: Any) -> int:
         """Return the bytes held by the arrays of `payload`."""
@@ -219,6 +221,7 @@ class ProbabilityDistribution(Serializable, ABC):
     """
 
     name: str | None = None
+    _repairs: tuple[str, ...] = ()
 
     def log_density(self, x: Any) -> float:
         """Return the log-density of one row; -inf outside the support.
@@ -227,11 +230,14 @@ class ProbabilityDistribution(Serializable, ABC):
         ------
         UnscorableObservation
             If the row cannot be read (NaN, a wrong type).
+        ContractError
+            If the row has other fields than the model.
         """
         try:
             payload = self.dist_to_encoder().seq_encode([x])
         except RowError as error:
-            raise UnscorableObservation(error.reason, error.family, None, error.fields) from error
+            kind = type(error) if isinstance(error, ContractError) else UnscorableObservation
+            raise kind(error.reason, error.family, None, error.fields) from error
         return float(self.seq_log_density(payload)[0])
 
     def density(self, x: Any) -> float:
@@ -260,7 +266,7 @@ class ProbabilityDistribution(Serializable, ABC):
 
     def numerical_repairs(self) -> tuple[str, ...]:
         """Return what had to be repaired (floors, ridges) to make these parameters valid."""
-        return tuple(self.__dict__.get("_repairs", ()))
+        return tuple(self._repairs)
 
     def digest(self) -> str:
         """Return the sha256 of the canonical JSON of this model; equal bits, equal digest."""

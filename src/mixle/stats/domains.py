@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["VARIANCE_FLOOR", "finite", "floor_variance", "fraction", "nonnegative", "positive", "probabilities", "vector"]
+__all__ = [
+    "VARIANCE_FLOOR",
+    "finite",
+    "floor_variance",
+    "fraction",
+    "nonnegative",
+    "positive",
+    "probabilities",
+    "vector",
+]
 
 #: Smallest variance relative to the second moment about zero: below it, the digits of x do not hold a variance.
 VARIANCE_FLOOR = 2.0**-80

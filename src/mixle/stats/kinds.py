@@ -11,18 +11,27 @@ import numpy as np
 from mixle.stats.leaf import Leaf, Rows
 from mixle.stats.sums import Moments, block_sum, merge_moments, raw_moments, weighted_moments
 
-__all__ = ["LOG_ZERO", "CodeCounts", "CodeLeaf", "LinearLeaf", "LinearSums", "QuadraticLeaf", "SquareLeaf", "log_or_floor"]
+__all__ = [
+    "LOG_ZERO",
+    "CodeCounts",
+    "CodeLeaf",
+    "LinearLeaf",
+    "LinearSums",
+    "QuadraticLeaf",
+    "SquareLeaf",
+    "log_or_floor",
+]
 
 #: Stands for log 0 inside products, where an infinity would make NaN.
 LOG_ZERO = -1e300
 LOG_2PI = math.log(2.0 * math.pi)
 
 
-def log_or_floor(p: Any) -> Any:
+def log_or_floor(p: Any) -> np.ndarray:
     """Return log p, `LOG_ZERO` where p is 0."""
     p = np.asarray(p, float)
     with np.errstate(divide="ignore"):
-        return np.where(p > 0.0, np.log(p), LOG_ZERO)
+        return np.asarray(np.where(p > 0.0, np.log(p), LOG_ZERO))
 
 
 class LinearSums(NamedTuple):
@@ -190,7 +199,7 @@ class LinearLeaf(Leaf):
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
         """Return ``η·t(x) + c``."""
         eta, constant = self.natural(dist)
-        result = np.full(rows.count, constant)
+        result = np.full(rows.size, constant)
         for factor, feature in zip(eta, rows.x, strict=True):
             result += factor * feature
         result[result <= LOG_ZERO / 10] = -np.inf
@@ -237,6 +246,6 @@ class CodeLeaf(Leaf):
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
         """Return the log-probability of each row's label."""
         if not rows.labels:
-            return np.zeros(rows.count)
+            return np.zeros(rows.size)
         table = self.log_table(dist, rows.labels)
-        return np.where(table <= LOG_ZERO, -np.inf, table)[rows.x]
+        return np.asarray(np.where(table <= LOG_ZERO, -np.inf, table)[rows.x])

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,16 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 
-__all__ = ["Leaf", "LeafAccumulator", "LeafDistribution", "LeafEncoder", "LeafEstimator", "LeafFactory", "Rows", "as_rows"]
+__all__ = [
+    "Leaf",
+    "LeafAccumulator",
+    "LeafDistribution",
+    "LeafEncoder",
+    "LeafEstimator",
+    "LeafFactory",
+    "Rows",
+    "as_rows",
+]
 
 
 class Rows(NamedTuple):
@@ -57,7 +66,7 @@ class Rows(NamedTuple):
     labels: tuple[Any, ...] | None = None
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """Return the number of rows."""
         return len(self.x[0] if isinstance(self.x, tuple) else self.x)
 
@@ -161,7 +170,7 @@ class LeafEncoder(DataSequenceEncoder):
 
     def row_count(self, payload: Any) -> int:
         """Return the number of rows of `payload`."""
-        return as_rows(payload).count
+        return as_rows(payload).size
 
     def nbytes(self, payload: Any) -> int:
         """Return the bytes held by `payload`."""
@@ -234,7 +243,7 @@ class LeafFactory(StatisticAccumulatorFactory):
 class LeafDistribution(SequenceEncodableProbabilityDistribution):
     """A distribution whose facts stand in a `Leaf`."""
 
-    leaf: ClassVar[Leaf]
+    leaf: Leaf
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
     keys: Any = None
 
@@ -264,7 +273,7 @@ class LeafDistribution(SequenceEncodableProbabilityDistribution):
 class LeafEstimator(ParameterEstimator):
     """An estimator whose facts stand in a `Leaf`; a family writes `_estimate`."""
 
-    leaf: ClassVar[Leaf]
+    leaf: Leaf
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
     name: str | None = None
     keys: Any = None
@@ -284,3 +293,12 @@ class LeafEstimator(ParameterEstimator):
     def stack_node(self) -> tuple[str, Any]:
         """Return how this part stacks over a component axis."""
         return ("leaf", self.leaf)
+
+
+D = TypeVar("D", bound=LeafDistribution)
+
+
+def repaired(model: D, *notes: str) -> D:
+    """Return `model`, its `numerical_repairs` telling what was done to its parameters."""
+    model.__dict__["_repairs"] = notes
+    return model

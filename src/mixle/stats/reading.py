@@ -49,11 +49,15 @@ def read_numbers(rows: Sequence[Any], family: str) -> np.ndarray:
     """
     if isinstance(rows, np.ndarray) and not _object_array(rows):
         if rows.ndim != 1:
-            raise RowError(f"one number per row is needed, the array has shape {rows.shape}", family, 0 if len(rows) else None)
+            raise RowError(
+                f"one number per row is needed, the array has shape {rows.shape}", family, 0 if len(rows) else None
+            )
         values = np.asarray(rows, float)
     elif set(map(type, rows)) <= _PLAIN:
         try:
-            values = np.array(rows, dtype=float) if isinstance(rows, (list, tuple)) else np.array(list(rows), dtype=float)
+            values = (
+                np.array(rows, dtype=float) if isinstance(rows, (list, tuple)) else np.array(list(rows), dtype=float)
+            )
         except OverflowError:
             values = np.array([_to_float(v, family, i) for i, v in enumerate(rows)], dtype=float)
     else:

@@ -69,7 +69,9 @@ class Serializable:
             If a part has no JSON form.
         """
         if not self._fields and not self._keyword_fields:
-            raise SerializationError(f"{type(self).__name__} has no JSON form: it does not name its arguments in _fields")
+            raise SerializationError(
+                f"{type(self).__name__} has no JSON form: it does not name its arguments in _fields"
+            )
         result: dict[str, Any] = {"type": type(self).__name__, "schema": SCHEMA}
         for name in (*self._fields, *self._keyword_fields):
             result[name] = to_plain(getattr(self, name))
@@ -131,7 +133,11 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, Serializable):
         return value.to_dict()
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return {"array": [to_plain(x) for x in value.ravel().tolist()], "shape": list(value.shape), "dtype": value.dtype.str}
+        return {
+            "array": [to_plain(x) for x in value.ravel().tolist()],
+            "shape": list(value.shape),
+            "dtype": value.dtype.str,
+        }
     if isinstance(value, list):
         return [to_plain(item) for item in value]
     if isinstance(value, tuple):

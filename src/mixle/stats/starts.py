@@ -15,7 +15,7 @@ import numpy as np
 
 from mixle.stats.contract import Column
 
-__all__ = ["SHARE", "Centres", "gather_columns", "near_hard", "sample_size", "seed_centres"]
+__all__ = ["SHARE", "Centres", "near_hard", "sample_size", "seed_centres"]
 
 #: Responsibility that a start leaves to the components a row is not assigned to, in all.
 SHARE = 1e-3
@@ -41,32 +41,9 @@ class Centres(NamedTuple):
     scales: tuple[float, ...]
 
     @property
-    def count(self) -> int:
+    def components(self) -> int:
         """Return the number of centres."""
         return len(self.columns[0].values) if self.columns else 0
-
-
-def gather_columns(parts: Sequence[list[Column]], order: np.ndarray) -> list[Column]:
-    """Return the columns of several samples one after another, rows then taken in `order`."""
-    result = []
-    for pieces in zip(*parts, strict=True):
-        labels: dict[Any, int] | None = None
-        values = []
-        for piece in pieces:
-            if piece.labels is None:
-                values.append(piece.values)
-                continue
-            labels = {} if labels is None else labels
-            recode = np.array([labels.setdefault(label, len(labels)) for label in piece.labels], dtype=np.intp)
-            values.append(recode[piece.values] if len(recode) else np.zeros(len(piece.values), np.intp))
-        missing = None
-        if any(piece.missing is not None for piece in pieces):
-            missing = np.concatenate(
-                [np.zeros(len(p.values), bool) if p.missing is None else p.missing for p in pieces]
-            )[order]
-        names = None if labels is None else tuple(labels)
-        result.append(Column(np.concatenate(values)[order], names, missing))
-    return result
 
 
 def _distances(columns: Sequence[Column], centre: Sequence[Column], k: int, scales: Sequence[float]) -> np.ndarray:
@@ -105,9 +82,7 @@ def _scales(columns: Sequence[Column]) -> tuple[float, ...]:
 
 def _take(columns: Sequence[Column], rows: Sequence[int]) -> tuple[Column, ...]:
     index = np.array(rows, dtype=np.intp)
-    return tuple(
-        Column(c.values[index], c.labels, None if c.missing is None else c.missing[index]) for c in columns
-    )
+    return tuple(Column(c.values[index], c.labels, None if c.missing is None else c.missing[index]) for c in columns)
 
 
 def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
@@ -140,13 +115,12 @@ def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
             points = rng.random_sample(trials) * total
             candidates = np.minimum(np.searchsorted(np.cumsum(nearest), points, side="right"), rows - 1).tolist()
             candidates = [c for c in candidates if nearest[c] > 0.0] or [int(np.argmax(nearest))]
-        best = None
+        best = (math.inf, candidates[0], nearest)
         for candidate in candidates:
             after = np.minimum(nearest, _distances(columns, _take(columns, [candidate]), 0, scales))
             cost = float(np.add.reduce(after))
-            if best is None or cost < best[0]:
+            if cost < best[0]:
                 best = (cost, candidate, after)
-        assert best is not None
         chosen.append(best[1])
         nearest = best[2]
     return Centres(_take(columns, chosen), scales)
@@ -154,7 +128,7 @@ def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
 
 def near_hard(columns: Sequence[Column], centres: Centres) -> np.ndarray:
     """Return responsibilities (K, n): nearly all to the nearest centre, `SHARE` spread over the others."""
-    count = centres.count
+    count = centres.components
     distances = np.array([_distances(columns, centres.columns, k, centres.scales) for k in range(count)])
     if count == 1:
         return np.ones_like(distances)

@@ -119,7 +119,7 @@ def merge_moments(a: Moments, b: Moments) -> Moments:
     only_b, only_a = np.equal(a.weight, 0.0), np.equal(b.weight, 0.0)
 
     def pick(mixed: Any, of_a: Any, of_b: Any) -> np.ndarray:
-        return np.where(_lift(only_b, mixed), of_b, np.where(_lift(only_a, mixed), of_a, mixed))
+        return np.asarray(np.where(_lift(only_b, mixed), of_b, np.where(_lift(only_a, mixed), of_a, mixed)))
 
     return Moments(
         weight,

@@ -26,7 +26,7 @@ class _Categorical(CodeLeaf):
 
     def log_table(self, dist: Any, labels: tuple[Any, ...]) -> np.ndarray:
         pmap, default = dist.pmap, dist.default_value
-        table = log_or_floor(np.array([pmap.get(label, default) for label in labels], float))
+        table = np.asarray(log_or_floor(np.array([pmap.get(label, default) for label in labels], float)))
         return table - math.log1p(default) if default else table
 
     def model_labels(self, dist: Any) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import finite, floor_variance, nonnegative, positive
 from mixle.stats.kinds import SquareLeaf
-from mixle.stats.leaf import LeafDistribution, LeafEstimator
+from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 from mixle.stats.reading import read_numbers
 from mixle.stats.sums import Moments
 
@@ -145,11 +145,13 @@ class GaussianEstimator(LeafEstimator):
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
 
     def _estimate(self, stat: Moments) -> GaussianDistribution:
-        return GaussianDistribution(*fit_normal(self, stat), name=self.name, keys=self.keys)
+        mean, variance, floored = fit_normal(self, stat)
+        model = GaussianDistribution(mean, variance, self.name, self.keys)
+        return repaired(model, "Gaussian: the variance was raised to its floor") if floored else model
 
 
-def fit_normal(estimator: Any, stat: Moments) -> tuple[float, float]:
-    """Return (mean, variance) from moments, the prior of `estimator` and its floor."""
+def fit_normal(estimator: Any, stat: Moments) -> tuple[float, float, bool]:
+    """Return (mean, variance, whether it was floored) from moments, the prior of `estimator` and its floor."""
     weight, mean, scatter = float(stat.weight), float(stat.mean), float(stat.scatter)
     (c_mean, c_var), (m0, v0) = estimator.pseudo_count, estimator.suff_stat
     if c_mean and m0 is not None:
@@ -162,4 +164,4 @@ def fit_normal(estimator: Any, stat: Moments) -> tuple[float, float]:
         variance = (scatter + c_var * (v0 + shift)) / (weight + c_var)
     else:
         variance = scatter / weight if weight > 0.0 else 0.0
-    return mean, floor_variance(mean, variance, estimator.min_covar)[0]
+    return mean, *floor_variance(mean, variance, estimator.min_covar)

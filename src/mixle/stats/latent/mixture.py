@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import (
-    DataSequenceEncoder,
     DistributionSampler,
     ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
@@ -53,14 +52,14 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
     _fields: ClassVar[tuple[str, ...]] = ("components", "w")
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name",)
 
-    def __init__(
-        self, components: Sequence[Any], w: Any = None, name: str | None = None, weights: Any = None
-    ) -> None:
+    def __init__(self, components: Sequence[Any], w: Any = None, name: str | None = None, weights: Any = None) -> None:
         self.components = list(components)
         if not self.components:
             raise ValueError("a mixture needs at least one component")
         given = w if w is not None else weights
-        self.w = probabilities(np.full(len(self.components), 1.0 / len(self.components)) if given is None else given, "w of a Mixture")
+        self.w = probabilities(
+            np.full(len(self.components), 1.0 / len(self.components)) if given is None else given, "w of a Mixture"
+        )
         if len(self.w) != len(self.components):
             raise ValueError(f"a mixture of {len(self.components)} components needs as many weights, got {len(self.w)}")
         self.name = name
@@ -74,7 +73,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
     def log_w(self) -> np.ndarray:
         """Return the log weights, shape (K,)."""
         with np.errstate(divide="ignore"):
-            return np.log(self.w)
+            return np.asarray(np.log(self.w))
 
     def walk(self, payload: Any) -> Walk:
         """Return the E-step of one encoded chunk."""
@@ -116,7 +115,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         prior = None if pseudo_count is None else self.w
         return MixtureEstimator(children, suff_stat=prior, pseudo_count=pseudo_count, name=self.name)
 
-    def dist_to_encoder(self) -> DataSequenceEncoder:
+    def dist_to_encoder(self) -> Any:
         """Return the components' encoder, or one that encodes for each of them where they differ."""
         return mixture_encoder([component.dist_to_encoder() for component in self.components])
 

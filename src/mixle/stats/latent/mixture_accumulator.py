@@ -96,8 +96,8 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             return 0.0, 0
         if self.stacked and signature(walk.node) == self.tree:
             stat, density, left_out = walk.accumulate(weights, self.node, None)
-            assert stat is not None
-            self._add(stat)
+            if stat is not None:
+                self._add(stat)
             return density, left_out
         slot = Slot(0, Node("general", None, (), tuple(estimate.components)), -1, ())
         parts = GeneralParts((Attached(slot, None, x, None),), len(self.children), walk.rows)
@@ -169,7 +169,9 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         columns = None if self.init == "dirichlet" else encoder.columns(x, 0, rows)
         if columns:
             sample = rng.permutation(kept)[: sample_size(count)]
-            taken = [type(c)(c.values[sample], c.labels, None if c.missing is None else c.missing[sample]) for c in columns]
+            taken = [
+                type(c)(c.values[sample], c.labels, None if c.missing is None else c.missing[sample]) for c in columns
+            ]
             r = near_hard(columns, seed_centres(taken, count, rng))
         else:
             r = np.zeros((count, rows))

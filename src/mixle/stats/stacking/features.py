@@ -78,7 +78,12 @@ class Features:
     """
 
     def __init__(
-        self, plan: Plan, frame: Frame, attached: tuple[Attached, ...], labels: dict[int, tuple[Any, ...]], dense_labels: bool
+        self,
+        plan: Plan,
+        frame: Frame,
+        attached: tuple[Attached, ...],
+        labels: dict[int, tuple[Any, ...]],
+        dense_labels: bool,
     ) -> None:
         self.plan, self.frame, self.dense_labels = plan, frame, dense_labels
         self.parts = {part.slot.index: part for part in attached}

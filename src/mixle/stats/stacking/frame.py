@@ -82,7 +82,7 @@ def frame_of_model(plan: Plan, found: dict[int, Normal], weights: np.ndarray) ->
 
 def _whitenings(plan: Plan, found: dict[int, Normal], weights: np.ndarray) -> tuple[Whitening, ...]:
     result = []
-    for slot, _, d in plan.quadratic:
+    for slot, _, _ in plan.quadratic:
         mean, covariance = found[slot.index]
         centre = mean[0] + np.add.reduce(weights[:, None] * (mean - mean[0]), axis=0)
         pooled = np.add.reduce(weights[:, None, None] * covariance, axis=0)

@@ -1,5 +1,7 @@
-"""Statistics of a stacked E-step: one product per block, then moments of the components, with a second look at those
-that lost digits.
+"""Statistics of a stacked E-step.
+
+One product per block gives raw sums; at the end of a chunk they become moments of the components, and those that lost
+digits are summed again about the means just found.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from mixle.stats.domains import VARIANCE_FLOOR
 from mixle.stats.kinds import CodeCounts, LinearSums
 from mixle.stats.stacking.features import Features, fill_pairs, product
 from mixle.stats.stacking.natural import sparse_labels
-from mixle.stats.stacking.plan import Plan
 from mixle.stats.stacking.statistic import OptionalWeights, StackedStatistic
 from mixle.stats.sums import Moments
 
@@ -109,11 +110,10 @@ class Gather:
                 shift @ factor.T,
                 np.array([factor @ s @ factor.T for s in scatter]),
             )
-            for k in np.flatnonzero(lost):
-                if (slot.index, int(k)) not in self.own:
-                    mean = self.quadratic[slot.index][0][k] + self.quadratic[slot.index][1][k]
-                    self.centres[slot.index, int(k)] = mean
-                    self.quadratic_flagged[slot.index, int(k)] = _Scatter(self.features, position, slot.index)
+            for k in np.flatnonzero(lost).tolist():
+                if (slot.index, k) not in self.own:
+                    self.centres[slot.index, k] = self.quadratic[slot.index][0][k] + self.quadratic[slot.index][1][k]
+                    self.quadratic_flagged[slot.index, k] = _Scatter(self.features, position, slot.index)
         for (index, k), own in self.own.items():
             self._settle(index, k, own)
 

@@ -34,7 +34,12 @@ class Natural:
     """
 
     def __init__(
-        self, plan: Plan, frame: Frame, members: dict[int, tuple[Any, ...]], found: dict[int, Normal], log_weights: np.ndarray
+        self,
+        plan: Plan,
+        frame: Frame,
+        members: dict[int, tuple[Any, ...]],
+        found: dict[int, Normal],
+        log_weights: np.ndarray,
     ) -> None:
         self.plan, self.frame, self.members, self.found = plan, frame, members, found
         self.count = len(log_weights)

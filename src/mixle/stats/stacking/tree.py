@@ -8,6 +8,8 @@ members are called one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from mixle.stats.leaf import Leaf
@@ -26,7 +28,8 @@ class Node(NamedTuple):
     members: tuple[Any, ...]
 
 
-class Slot(NamedTuple):
+@dataclass(frozen=True)
+class Slot:
     """A node that has features or statistics of its own.
 
     Attributes
@@ -50,8 +53,8 @@ class Slot(NamedTuple):
 def unify(members: Sequence[Any]) -> Node:
     """Return the common tree of K distributions (or of K estimators)."""
     everyone = tuple(members)
-    described = [getattr(member, "stack_node", _general)() for member in everyone]
-    if any(d is None for d in described) or len({d[0] for d in described}) != 1:
+    described = [_described(member) for member in everyone]
+    if len({kind for kind, _ in described}) != 1:
         return Node("general", None, (), everyone)
     kind, first = described[0]
     if kind == "leaf":
@@ -68,8 +71,11 @@ def unify(members: Sequence[Any]) -> Node:
     return Node("general", None, (), everyone)
 
 
-def _general() -> None:
-    return None
+def _described(member: Any) -> tuple[str, Any]:
+    """Return (kind, data) as the member tells it; a member that tells nothing is general."""
+    tell = getattr(member, "stack_node", None)
+    found = None if tell is None else tell()
+    return ("general", None) if found is None else (str(found[0]), found[1])
 
 
 def flatten(node: Node) -> tuple[Slot, ...]:
@@ -100,18 +106,20 @@ def signature(node: Node) -> tuple[Any, ...]:
     return (node.kind, *(signature(child) for child in node.children))
 
 
+@cache
 def leaf_named(name: str) -> Leaf:
     """Return the facts of a leaf family by its name."""
     import mixle.stats
 
     for cls in _subclasses(Leaf):
         if getattr(cls, "name", None) == name:
-            return cls()
+            leaf: Leaf = cls()
+            return leaf
     found: Leaf = getattr(mixle.stats, f"{name}Distribution").leaf
     return found
 
 
-def _subclasses(cls: type) -> Iterator[type]:
+def _subclasses(cls: Any) -> Iterator[Any]:
     for child in cls.__subclasses__():
         yield child
         yield from _subclasses(child)

@@ -172,10 +172,9 @@ class Walk:
                 left_out += int((block.impossible if part is None else block.impossible & (part > 0.0)).sum())
             total += block_sum(density, part)
             r = _weighted(block.responsibilities, part)
-            if gather is None:
-                assert sink is not None
+            if gather is None and sink is not None:
                 sink(block.start, block.stop, r[:, : block.stop - block.start])
-            else:
+            elif gather is not None:
                 standing = self.features.block[:, : r.shape[1]]
                 gather.add(block.start, block.stop, standing, r)
                 if self.general.parts:

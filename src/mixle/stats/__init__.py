@@ -1,0 +1,156 @@
+"""Probability models and their estimators: families, combinators, mixtures, and the functions over encoded rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mixle.stats.combinators.composite import CompositeDistribution, CompositeEstimator
+    from mixle.stats.combinators.ignored import IgnoredDistribution, IgnoredEstimator
+    from mixle.stats.combinators.null import NullDistribution, NullEstimator
+    from mixle.stats.combinators.optional import OptionalDistribution, OptionalEstimator
+    from mixle.stats.combinators.record import RecordDistribution, RecordEstimator
+    from mixle.stats.combinators.sequence import SequenceDistribution, SequenceEstimator
+    from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
+    from mixle.stats.families.categorical import CategoricalDistribution, CategoricalEstimator
+    from mixle.stats.families.diagonal_gaussian import DiagonalGaussianDistribution, DiagonalGaussianEstimator
+    from mixle.stats.families.exponential import ExponentialDistribution, ExponentialEstimator
+    from mixle.stats.families.gamma import GammaDistribution, GammaEstimator
+    from mixle.stats.families.gaussian import GaussianDistribution, GaussianEstimator
+    from mixle.stats.families.geometric import GeometricDistribution, GeometricEstimator
+    from mixle.stats.families.integer_categorical import IntegerCategoricalDistribution, IntegerCategoricalEstimator
+    from mixle.stats.families.log_gaussian import LogGaussianDistribution, LogGaussianEstimator
+    from mixle.stats.families.multivariate_gaussian import (
+        MultivariateGaussianDistribution,
+        MultivariateGaussianEstimator,
+    )
+    from mixle.stats.families.poisson import PoissonDistribution, PoissonEstimator
+    from mixle.stats.families.uniform import UniformDistribution, UniformEstimator
+    from mixle.stats.functions import (
+        EncodedData,
+        ResidentEncodedPayload,
+        as_encoded_data,
+        density,
+        encoded_nbytes,
+        log_density,
+        move_encoded_payload,
+        sample,
+        seq_encode,
+        seq_log_density,
+        seq_log_density_sum,
+    )
+    from mixle.stats.keys import KeyValidationError, validate_estimator_keys
+    from mixle.stats.latent.mixture import MixtureDistribution, MixtureEstimator
+    from mixle.stats.serialize import register_model
+    from mixle.stats.sums import scale_suff_stat
+
+__all__ = [
+    "BernoulliDistribution",
+    "BernoulliEstimator",
+    "CategoricalDistribution",
+    "CategoricalEstimator",
+    "CompositeDistribution",
+    "CompositeEstimator",
+    "DiagonalGaussianDistribution",
+    "DiagonalGaussianEstimator",
+    "EncodedData",
+    "ExponentialDistribution",
+    "ExponentialEstimator",
+    "GammaDistribution",
+    "GammaEstimator",
+    "GaussianDistribution",
+    "GaussianEstimator",
+    "GeometricDistribution",
+    "GeometricEstimator",
+    "IgnoredDistribution",
+    "IgnoredEstimator",
+    "IntegerCategoricalDistribution",
+    "IntegerCategoricalEstimator",
+    "KeyValidationError",
+    "LogGaussianDistribution",
+    "LogGaussianEstimator",
+    "MixtureDistribution",
+    "MixtureEstimator",
+    "MultivariateGaussianDistribution",
+    "MultivariateGaussianEstimator",
+    "NullDistribution",
+    "NullEstimator",
+    "OptionalDistribution",
+    "OptionalEstimator",
+    "PoissonDistribution",
+    "PoissonEstimator",
+    "RecordDistribution",
+    "RecordEstimator",
+    "ResidentEncodedPayload",
+    "SequenceDistribution",
+    "SequenceEstimator",
+    "UniformDistribution",
+    "UniformEstimator",
+    "as_encoded_data",
+    "density",
+    "encoded_nbytes",
+    "log_density",
+    "move_encoded_payload",
+    "register_model",
+    "sample",
+    "scale_suff_stat",
+    "seq_encode",
+    "seq_log_density",
+    "seq_log_density_sum",
+    "validate_estimator_keys",
+]
+
+#: Where each name is defined; a module is loaded when one of its names is first used.
+_HOMES = {
+    "combinators.composite": ("CompositeDistribution", "CompositeEstimator"),
+    "combinators.ignored": ("IgnoredDistribution", "IgnoredEstimator"),
+    "combinators.null": ("NullDistribution", "NullEstimator"),
+    "combinators.optional": ("OptionalDistribution", "OptionalEstimator"),
+    "combinators.record": ("RecordDistribution", "RecordEstimator"),
+    "combinators.sequence": ("SequenceDistribution", "SequenceEstimator"),
+    "families.bernoulli": ("BernoulliDistribution", "BernoulliEstimator"),
+    "families.categorical": ("CategoricalDistribution", "CategoricalEstimator"),
+    "families.diagonal_gaussian": ("DiagonalGaussianDistribution", "DiagonalGaussianEstimator"),
+    "families.exponential": ("ExponentialDistribution", "ExponentialEstimator"),
+    "families.gamma": ("GammaDistribution", "GammaEstimator"),
+    "families.gaussian": ("GaussianDistribution", "GaussianEstimator"),
+    "families.geometric": ("GeometricDistribution", "GeometricEstimator"),
+    "families.integer_categorical": ("IntegerCategoricalDistribution", "IntegerCategoricalEstimator"),
+    "families.log_gaussian": ("LogGaussianDistribution", "LogGaussianEstimator"),
+    "families.multivariate_gaussian": ("MultivariateGaussianDistribution", "MultivariateGaussianEstimator"),
+    "families.poisson": ("PoissonDistribution", "PoissonEstimator"),
+    "families.uniform": ("UniformDistribution", "UniformEstimator"),
+    "functions": (
+        "EncodedData",
+        "ResidentEncodedPayload",
+        "as_encoded_data",
+        "density",
+        "encoded_nbytes",
+        "log_density",
+        "move_encoded_payload",
+        "sample",
+        "seq_encode",
+        "seq_log_density",
+        "seq_log_density_sum",
+    ),
+    "keys": ("KeyValidationError", "validate_estimator_keys"),
+    "latent.mixture": ("MixtureDistribution", "MixtureEstimator"),
+    "serialize": ("register_model",),
+    "sums": ("scale_suff_stat",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'mixle.stats' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"mixle.stats.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,225 @@
+"""What records of independent fields share: one encoder, accumulator and factory over child parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+
+from mixle.errors import ArityError, ContractError, RowError
+from mixle.stats.contract import (
+    Column,
+    DataSequenceEncoder,
+    SequenceEncodableStatisticAccumulator,
+    StatisticAccumulatorFactory,
+)
+
+__all__ = ["FieldsAccumulator", "FieldsEncoder", "FieldsFactory", "estimate_fields", "plain_list", "split_rows"]
+
+
+def split_rows(rows: Sequence[Any], count: int) -> list[Sequence[Any]]:
+    """Return `rows` of `count` fields as columns.
+
+    Raises
+    ------
+    ArityError
+        Naming the first row that has another number of fields, or is no row at all.
+    """
+    if isinstance(rows, np.ndarray):
+        if rows.ndim == 2 and (rows.shape[1] == count or not len(rows)):
+            return [rows[:, j] for j in range(count)] if len(rows) else [()] * count
+        if rows.ndim == 1 and rows.dtype.kind in "OV":
+            rows = rows.tolist()
+    if not len(rows):
+        return [()] * count
+    if not set(map(type, rows)) <= {tuple, list}:
+        for i, row in enumerate(rows):
+            if isinstance(row, (str, bytes, bytearray, Mapping, Set)) or not np.iterable(row):
+                raise ArityError(f"{row!r:.80} is not a row of {count} fields", row=i)
+    if set(map(len, rows)) != {count}:
+        at = next(i for i, row in enumerate(rows) if len(row) != count)
+        raise ArityError(f"expected {count} fields, got {len(rows[at])}", row=at)
+    return list(zip(*rows, strict=True))
+
+
+def plain_list(values: Any) -> list[Any]:
+    """Return a sampled collection as a list of plain values (of arrays, for vector families)."""
+    return values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else list(values)
+
+
+class FieldsEncoder(DataSequenceEncoder):
+    """Encoder of rows of independent fields: the payload is the tuple of the fields' payloads."""
+
+    row_form: ClassVar[str] = "tuple"
+
+    def __init__(self, encoders: Sequence[DataSequenceEncoder], fields: Sequence[Any] | None = None) -> None:
+        self.encoders = tuple(encoders)
+        self.fields = tuple(range(len(self.encoders))) if fields is None else tuple(fields)
+
+    def split(self, rows: Sequence[Any]) -> list[Sequence[Any]]:
+        """Return the rows as columns."""
+        return split_rows(rows, len(self.encoders))
+
+    def seq_encode(self, rows: Sequence[Any]) -> tuple[Any, ...]:
+        """Encode rows field by field.
+
+        Raises
+        ------
+        RowError
+            Naming the first row with a value that its field cannot read, and the field.
+        ArityError
+            Naming the first row with other fields.
+        """
+        payloads, errors = [], []
+        for encoder, field, column in zip(self.encoders, self.fields, self.split(rows), strict=True):
+            try:
+                payloads.append(encoder.seq_encode(column))
+            except RowError as error:
+                errors.append(error.inside(field))
+        if errors:
+            raise min(errors, key=lambda error: math.inf if error.row is None else error.row)
+        return tuple(payloads)
+
+    def row_count(self, payload: Any) -> int:
+        """Return the number of rows, from the first field that knows."""
+        for encoder, part in zip(self.encoders, payload, strict=True):
+            try:
+                return encoder.row_count(part)
+            except NotImplementedError:
+                continue
+        raise NotImplementedError("no field of this payload tells its number of rows")
+
+    def nbytes(self, payload: Any) -> int:
+        """Return the bytes held by all fields."""
+        return sum(encoder.nbytes(part) for encoder, part in zip(self.encoders, payload, strict=True))
+
+    def slice(self, payload: Any, start: int, stop: int) -> tuple[Any, ...]:
+        """Return rows ``start:stop`` of every field."""
+        parts = zip(self.encoders, payload, strict=True)
+        return tuple(encoder.slice(part, start, stop) for encoder, part in parts)
+
+    def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
+        """Return the fields' columns one after another; None if a field has none."""
+        result: list[Column] = []
+        for encoder, part in zip(self.encoders, payload, strict=True):
+            columns = encoder.columns(part, start, stop)
+            if columns is None:
+                return None
+            result += columns
+        return result
+
+
+class FieldsAccumulator(SequenceEncodableStatisticAccumulator):
+    """Statistic of independent fields: the tuple of the fields' statistics."""
+
+    encoder: ClassVar[type[FieldsEncoder]] = FieldsEncoder
+
+    def __init__(self, accumulators: Sequence[Any], fields: Sequence[Any], keys: Any = None) -> None:
+        self.accumulators, self.fields, self.keys = tuple(accumulators), tuple(fields), keys
+
+    def seq_update(self, x: Any, weights: np.ndarray, estimate: Any) -> None:
+        """Add encoded rows to every field; `estimate` is a model of these fields or None.
+
+        Raises
+        ------
+        RowError
+            As a field raises it, with the field named.
+        """
+        models = (None,) * len(self.accumulators) if estimate is None else estimate.dists
+        for accumulator, field, part, model in zip(self.accumulators, self.fields, x, models, strict=True):
+            try:
+                accumulator.seq_update(part, weights, model)
+            except RowError as error:
+                raise error.inside(field) from None
+
+    def seq_initialize(self, x: Any, weights: np.ndarray, rng: Any) -> None:
+        """Add encoded rows to every field, each with a seed of its own."""
+        from numpy.random import RandomState
+
+        seeds = rng.randint(2**31, size=len(self.accumulators))
+        for accumulator, field, part, seed in zip(self.accumulators, self.fields, x, seeds, strict=True):
+            try:
+                accumulator.seq_initialize(part, weights, RandomState(seed))
+            except RowError as error:
+                raise error.inside(field) from None
+
+    def combine(self, suff_stat: Any) -> FieldsAccumulator:
+        """Add the statistics of as many fields.
+
+        Raises
+        ------
+        ValueError
+            If `suff_stat` is of another number of fields.
+        """
+        self._check(suff_stat)
+        for accumulator, value in zip(self.accumulators, suff_stat, strict=True):
+            accumulator.combine(value)
+        return self
+
+    def value(self) -> tuple[Any, ...]:
+        """Return the tuple of the fields' statistics."""
+        return tuple(accumulator.value() for accumulator in self.accumulators)
+
+    def from_value(self, x: Any) -> FieldsAccumulator:
+        """Replace every field's statistic."""
+        self._check(x)
+        for accumulator, value in zip(self.accumulators, x, strict=True):
+            accumulator.from_value(value)
+        return self
+
+    def _check(self, value: Any) -> None:
+        if len(value) != len(self.accumulators):
+            _refuse_arity(value, len(self.accumulators))
+
+    def scale(self, c: float) -> FieldsAccumulator:
+        """Scale every field."""
+        for accumulator in self.accumulators:
+            accumulator.scale(c)
+        return self
+
+    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
+        """Pool the whole under its key, then every field under its own."""
+        super().key_merge(stats_dict)
+        for accumulator in self.accumulators:
+            accumulator.key_merge(stats_dict)
+
+    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
+        """Take the pooled whole, then every field's pooled statistic."""
+        super().key_replace(stats_dict)
+        for accumulator in self.accumulators:
+            accumulator.key_replace(stats_dict)
+
+    def acc_to_encoder(self) -> FieldsEncoder:
+        """Return the encoder of the fields."""
+        return self.encoder([accumulator.acc_to_encoder() for accumulator in self.accumulators], self.fields)
+
+
+class FieldsFactory(StatisticAccumulatorFactory):
+    """Factory of `kind` accumulators over the fields' factories."""
+
+    def __init__(self, kind: type[FieldsAccumulator], estimators: Sequence[Any], fields: Sequence[Any], keys: Any) -> None:
+        self.kind, self.fields, self.keys = kind, tuple(fields), keys
+        self.factories = tuple(estimator.accumulator_factory() for estimator in estimators)
+
+    def make(self) -> FieldsAccumulator:
+        """Return a fresh accumulator."""
+        return self.kind([factory.make() for factory in self.factories], self.fields, self.keys)
+
+
+def estimate_fields(estimators: Sequence[Any], nobs: float | None, suff_stat: Any) -> list[Any]:
+    """Return each field's fitted distribution; every field has seen the same `nobs`.
+
+    Raises
+    ------
+    ContractError
+        If the statistic is of another number of fields.
+    """
+    if len(suff_stat) != len(estimators):
+        _refuse_arity(suff_stat, len(estimators))
+    return [estimator.estimate(nobs, value) for estimator, value in zip(estimators, suff_stat, strict=True)]
+
+
+def _refuse_arity(value: Any, count: int) -> NoReturn:
+    raise ContractError(f"the statistic is of {len(value)} fields, {count} are expected")

@@ -1,0 +1,125 @@
+"""Rows of varying length: their elements end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixle.errors import RowError
+from mixle.stats.contract import Column, DataSequenceEncoder
+
+__all__ = ["RaggedRows", "SequenceEncoder", "of_its_row"]
+
+
+class RaggedRows(NamedTuple):
+    """Encoded rows of varying length.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n + 1,)
+        Row i holds the elements ``offsets[i]:offsets[i + 1]``; the first offset is 0.
+    elements : object
+        The element encoder's payload.
+    lengths : object
+        The length encoder's payload.
+    """
+
+    offsets: np.ndarray
+    elements: Any
+    lengths: Any
+
+    @property
+    def count(self) -> int:
+        """Return the number of rows."""
+        return len(self.offsets) - 1
+
+    def sizes(self) -> np.ndarray:
+        """Return the length of each row, shape (n,)."""
+        return np.diff(self.offsets)
+
+    def owners(self) -> np.ndarray:
+        """Return the row of each element."""
+        return np.repeat(np.arange(self.count), self.sizes())
+
+
+def of_its_row(error: RowError, offsets: np.ndarray) -> RowError:
+    """Return `error` of an element as one of its row, the element's position being a field of it."""
+    if error.row is None:
+        return error
+    row = int(np.searchsorted(offsets, error.row, side="right")) - 1
+    return error.inside(error.row - int(offsets[row])).at(row)
+
+
+class SequenceEncoder(DataSequenceEncoder):
+    """Encoder of rows that are sequences of elements."""
+
+    def __init__(self, encoder: DataSequenceEncoder, length: DataSequenceEncoder) -> None:
+        self.encoder, self.length = encoder, length
+
+    def seq_encode(self, rows: Sequence[Any]) -> RaggedRows:
+        """Encode rows.
+
+        Raises
+        ------
+        RowError
+            For a row that is not a sequence, or with the element that cannot be read as the innermost field.
+        """
+        kinds = set(map(type, rows))
+        if not kinds <= {list, tuple}:
+            for i, row in enumerate(rows):
+                if isinstance(row, (Mapping, Set)) or not (hasattr(row, "__len__") and np.iterable(row)):
+                    raise RowError(f"{row!r:.80} is not a sequence of elements", "Sequence", i)
+        sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        try:
+            elements = self.encoder.seq_encode(_end_to_end(rows, kinds == {np.ndarray}))
+        except RowError as error:
+            raise of_its_row(error, offsets) from None
+        try:
+            return RaggedRows(offsets, elements, self.length.seq_encode(sizes))
+        except RowError as error:
+            raise error.inside("length") from None
+
+    def row_count(self, payload: RaggedRows) -> int:
+        """Return the number of rows."""
+        return payload.count
+
+    def nbytes(self, payload: RaggedRows) -> int:
+        """Return the bytes of offsets, elements and lengths."""
+        children = self.encoder.nbytes(payload.elements) + self.length.nbytes(payload.lengths)
+        return int(payload.offsets.nbytes) + children
+
+    def slice(self, payload: RaggedRows, start: int, stop: int) -> RaggedRows:
+        """Return rows ``start:stop``."""
+        offsets = payload.offsets[start : stop + 1]
+        first, last = (0, 0) if start >= stop else (int(offsets[0]), int(offsets[-1]))
+        elements = self.encoder.slice(payload.elements, first, last)
+        offsets = np.zeros(1, np.int64) if start >= stop else offsets - first
+        return RaggedRows(offsets, elements, self.length.slice(payload.lengths, start, stop))
+
+    def columns(self, payload: RaggedRows, start: int, stop: int) -> list[Column] | None:
+        """Return the length and, for each real column of the elements, its mean over the row."""
+        part = self.slice(payload, start, stop)
+        sizes = part.sizes()
+        result = [Column(sizes.astype(float))]
+        for column in self.encoder.columns(part.elements, 0, int(part.offsets[-1])) or []:
+            if column.labels is None:
+                result.append(_row_means(column, part))
+        return result
+
+
+def _end_to_end(rows: Sequence[Any], arrays: bool) -> Sequence[Any]:
+    if arrays and len({(row.ndim, row.dtype) for row in rows}) == 1:
+        return np.concatenate(list(rows))
+    return list(chain.from_iterable(rows))
+
+
+def _row_means(column: Column, part: RaggedRows) -> Column:
+    known = np.ones(len(column.values)) if column.missing is None else 1.0 - column.missing
+    owners = part.owners()
+    weight = np.bincount(owners, known, part.count)
+    total = np.bincount(owners, known * column.values, part.count)
+    return Column(total / np.maximum(weight, 1.0), None, weight == 0.0 if (weight == 0.0).any() else None)

@@ -1,0 +1,225 @@
+"""Rows of independent fields, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.errors import ArityError
+from mixle.stats.combinators.fields import FieldsAccumulator, FieldsEncoder, FieldsFactory, estimate_fields, plain_list
+from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
+
+__all__ = ["RecordAccumulator", "RecordDistribution", "RecordEncoder", "RecordEstimator", "RecordSampler"]
+
+
+class RecordEncoder(FieldsEncoder):
+    """Encoder of mappings that have exactly the fields of the record."""
+
+    row_form: ClassVar[str] = "mapping"
+
+    def split(self, rows: Sequence[Any]) -> list[Sequence[Any]]:
+        """Return the rows as columns.
+
+        Raises
+        ------
+        ArityError
+            Naming the first row with a field too many or too few, and the field.
+        """
+        known = set(self.fields)
+        if not (set(map(type, rows)) <= {dict} and set(map(len, rows)) <= {len(known)}):
+            for i, row in enumerate(rows):
+                self._check(i, row, known)
+        try:
+            return [list(map(itemgetter(field), rows)) for field in self.fields]
+        except KeyError:
+            for i, row in enumerate(rows):
+                self._check(i, row, known)
+            raise
+
+    def _check(self, i: int, row: Any, known: set[Any]) -> None:
+        if not isinstance(row, Mapping):
+            raise ArityError(f"{row!r:.80} is not a mapping with the fields {_listed(self.fields)}", row=i)
+        for field in self.fields:
+            if field not in row:
+                raise ArityError(f"the field is missing; the row has {_listed(row)}", row=i, fields=(field,))
+        for field in row:
+            if field not in known:
+                raise ArityError(f"the record has no such field; it has {_listed(self.fields)}", row=i, fields=(field,))
+
+
+def _listed(fields: Any) -> str:
+    return ", ".join(map(repr, fields)) or "none"
+
+
+class RecordAccumulator(FieldsAccumulator):
+    """Accumulator of a record; the statistic is the tuple of the fields' statistics, in order."""
+
+    encoder: ClassVar[type[FieldsEncoder]] = RecordEncoder
+
+
+def as_fields(fields: Any) -> dict[Any, Any]:
+    """Return ``{field: part}`` from such a mapping or from a pair (fields, parts).
+
+    Raises
+    ------
+    ValueError
+        If there is no field, a name comes twice, or there are not as many names as parts.
+    """
+    if isinstance(fields, Mapping):
+        found = dict(fields)
+    else:
+        names, parts = (list(part) for part in fields)
+        if len(names) != len(parts):
+            raise ValueError(f"a Record was given {len(names)} field names and {len(parts)} parts")
+        found = dict(zip(names, parts, strict=True))
+        if len(found) != len(names):
+            raise ValueError(f"a Record has a field name twice: {_listed(names)}")
+    if not found:
+        raise ValueError("a Record needs at least one field")
+    return found
+
+
+class RecordDistribution(SequenceEncodableProbabilityDistribution):
+    """Product of laws, one for each field of a mapping.
+
+    Parameters
+    ----------
+    fields : dict, or (names, distributions)
+        The law of each field, at least one.
+    name : str, optional
+        Label carried along.
+
+    Attributes
+    ----------
+    keys : tuple
+        The names of the fields; a record has no tying key of its own.
+    dists : tuple
+        The laws, in order.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution, PoissonDistribution
+    >>> d = RecordDistribution({"x": GaussianDistribution(0.0, 1.0), "n": PoissonDistribution(2.0)})
+    >>> d.log_density({"x": 0.0, "n": 0})
+    -2.9189385332046727
+    """
+
+    _fields = ("fields",)
+    _keyword_fields = ("name",)
+
+    def __init__(self, fields: Any, name: str | None = None) -> None:
+        self.fields = as_fields(fields)
+        self.name = name
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """Return the names of the fields."""
+        return tuple(self.fields)
+
+    @property
+    def dists(self) -> tuple[Any, ...]:
+        """Return the laws in the order of the fields."""
+        return tuple(self.fields.values())
+
+    def dist_to_encoder(self) -> RecordEncoder:
+        """Return the encoder of the fields."""
+        return RecordEncoder([dist.dist_to_encoder() for dist in self.dists], self.keys)
+
+    def seq_log_density(self, x: Any) -> np.ndarray:
+        """Return the sum of the fields' log-densities, shape (n,)."""
+        first, *others = self.dists
+        result = np.array(first.seq_log_density(x[0]), dtype=float)
+        for dist, part in zip(others, x[1:], strict=True):
+            result += dist.seq_log_density(part)
+        return result
+
+    def sampler(self, seed: int | None = None) -> RecordSampler:
+        """Return a sampler."""
+        return RecordSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> RecordEstimator:
+        """Return the estimator made of the fields' estimators."""
+        return RecordEstimator({field: dist.estimator(pseudo_count) for field, dist in self.fields.items()}, self.name)
+
+    def stack_node(self) -> tuple[str, Any]:
+        """Return how this part stacks over a component axis."""
+        return ("composite", self.dists)
+
+
+class RecordSampler(DistributionSampler):
+    """Sampler of a `RecordDistribution`."""
+
+    def __init__(self, dist: RecordDistribution, seed: int | None = None) -> None:
+        super().__init__(dist, seed)
+        self.samplers = {field: child.sampler(self.new_seed()) for field, child in dist.fields.items()}
+
+    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
+        """Return a dict, or a list of `size` dicts."""
+        if size is None:
+            return {field: sampler.sample() for field, sampler in self.samplers.items()}
+        columns = [plain_list(sampler.sample(size)) for sampler in self.samplers.values()]
+        return [dict(zip(self.samplers, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+class RecordEstimator(ParameterEstimator):
+    """Estimator of a `RecordDistribution`.
+
+    Parameters
+    ----------
+    fields : dict, or (names, estimators)
+        The estimator of each field, at least one.
+    name : str, optional
+        Label of the fitted distribution.
+
+    Attributes
+    ----------
+    keys : tuple
+        The names of the fields; a record has no tying key of its own.
+    estimators : tuple
+        The estimators, in order.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonEstimator
+    >>> RecordEstimator({"n": PoissonEstimator()}).estimate(2.0, ((2.0, 3.0),)).fields["n"].lam
+    1.5
+    """
+
+    _fields = ("fields",)
+    _keyword_fields = ("name",)
+
+    def __init__(self, fields: Any, name: str | None = None) -> None:
+        self.fields = as_fields(fields)
+        self.name = name
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """Return the names of the fields."""
+        return tuple(self.fields)
+
+    @property
+    def estimators(self) -> tuple[Any, ...]:
+        """Return the estimators in the order of the fields."""
+        return tuple(self.fields.values())
+
+    def accumulator_factory(self) -> FieldsFactory:
+        """Return the factory of this record's accumulators."""
+        return FieldsFactory(RecordAccumulator, self.estimators, self.keys, None)
+
+    def estimate(self, nobs: float | None, suff_stat: Any) -> RecordDistribution:
+        """Return the fitted distribution; `nobs` goes to every field."""
+        fitted = estimate_fields(self.estimators, nobs, suff_stat)
+        return RecordDistribution(dict(zip(self.fields, fitted, strict=True)), self.name)
+
+    def stack_node(self) -> tuple[str, Any]:
+        """Return how this part stacks over a component axis."""
+        return ("composite", self.estimators)
+
+    def _parts(self) -> tuple[tuple[str, Any], ...]:
+        return tuple((f"field {field!r}", estimator) for field, estimator in self.fields.items())
+
+    def _tying_keys(self) -> tuple[Any, ...]:
+        return ()

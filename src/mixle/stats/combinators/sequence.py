@@ -1,0 +1,304 @@
+"""Rows that are sequences of independent elements of one law, and a law of their length."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixle.errors import NonGenerativeSequenceError, RowError
+from mixle.stats.combinators.fields import plain_list
+from mixle.stats.combinators.ignored import IgnoredEstimator
+from mixle.stats.combinators.null import NullDistribution, NullEstimator
+from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, of_its_row
+from mixle.stats.contract import (
+    DistributionSampler,
+    ParameterEstimator,
+    SequenceEncodableProbabilityDistribution,
+    SequenceEncodableStatisticAccumulator,
+    StatisticAccumulatorFactory,
+)
+from mixle.stats.sums import block_sum, scale_suff_stat
+
+__all__ = [
+    "SequenceAccumulator",
+    "SequenceDistribution",
+    "SequenceEncoder",
+    "SequenceEstimator",
+    "SequenceFactory",
+    "SequenceSampler",
+    "SequenceStatistics",
+]
+
+
+class SequenceStatistics(NamedTuple):
+    """Statistic of sequences.
+
+    Attributes
+    ----------
+    schema_version : int
+        Version of this layout.
+    element_nobs, length_nobs : float
+        Weight of the elements, and of the rows.
+    elements, lengths : object
+        Statistics of the elements and of the lengths.
+    """
+
+    schema_version: int
+    element_nobs: float
+    length_nobs: float
+    elements: Any
+    lengths: Any
+
+    def scaled(self, c: float) -> SequenceStatistics:
+        """Return the statistic with every weight times `c`."""
+        elements, lengths = scale_suff_stat(self.elements, c), scale_suff_stat(self.lengths, c)
+        return SequenceStatistics(self.schema_version, self.element_nobs * c, self.length_nobs * c, elements, lengths)
+
+
+class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
+    """Accumulator of a `SequenceEstimator`."""
+
+    def __init__(self, element: Any, length: Any, len_normalized: bool = False, keys: Any = None) -> None:
+        self.element, self.length, self.len_normalized, self.keys = element, length, len_normalized, keys
+        self.element_nobs, self.length_nobs = 0.0, 0.0
+
+    def _spread(self, x: RaggedRows, weights: np.ndarray) -> np.ndarray:
+        """Count rows and return the weight of each element."""
+        share = weights / np.maximum(x.sizes(), 1) if self.len_normalized else weights
+        spread = np.asarray(share[x.owners()], float)
+        self.element_nobs += block_sum(spread)
+        self.length_nobs += block_sum(weights)
+        return spread
+
+    def seq_update(self, x: RaggedRows, weights: np.ndarray, estimate: Any) -> None:
+        """Add encoded rows; an element weighs as its row, or by its share of it where lengths are normalised."""
+        spread = self._spread(x, weights)
+        try:
+            self.element.seq_update(x.elements, spread, None if estimate is None else estimate.dist)
+        except RowError as error:
+            raise of_its_row(error, x.offsets) from None
+        try:
+            self.length.seq_update(x.lengths, weights, None if estimate is None else estimate.len_dist)
+        except RowError as error:
+            raise error.inside("length") from None
+
+    def seq_initialize(self, x: RaggedRows, weights: np.ndarray, rng: Any) -> None:
+        """Add encoded rows before there is a model."""
+        spread = self._spread(x, weights)
+        try:
+            self.element.seq_initialize(x.elements, spread, rng)
+        except RowError as error:
+            raise of_its_row(error, x.offsets) from None
+        try:
+            self.length.seq_initialize(x.lengths, weights, rng)
+        except RowError as error:
+            raise error.inside("length") from None
+
+    def combine(self, suff_stat: Any) -> SequenceAccumulator:
+        """Add another statistic."""
+        _, element_nobs, length_nobs, elements, lengths = suff_stat
+        self.element_nobs, self.length_nobs = self.element_nobs + element_nobs, self.length_nobs + length_nobs
+        self.element.combine(elements)
+        self.length.combine(lengths)
+        return self
+
+    def value(self) -> SequenceStatistics:
+        """Return the statistic."""
+        return SequenceStatistics(1, self.element_nobs, self.length_nobs, self.element.value(), self.length.value())
+
+    def from_value(self, x: Any) -> SequenceAccumulator:
+        """Replace the statistic."""
+        _, self.element_nobs, self.length_nobs, elements, lengths = x
+        self.element.from_value(elements)
+        self.length.from_value(lengths)
+        return self
+
+    def scale(self, c: float) -> SequenceAccumulator:
+        """Scale both children."""
+        self.element.scale(c)
+        self.length.scale(c)
+        self.element_nobs, self.length_nobs = self.element_nobs * c, self.length_nobs * c
+        return self
+
+    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
+        """Pool the whole under its key, then both children under theirs."""
+        super().key_merge(stats_dict)
+        self.element.key_merge(stats_dict)
+        self.length.key_merge(stats_dict)
+
+    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
+        """Take the pooled whole, then the pooled statistics of both children."""
+        super().key_replace(stats_dict)
+        self.element.key_replace(stats_dict)
+        self.length.key_replace(stats_dict)
+
+    def acc_to_encoder(self) -> SequenceEncoder:
+        """Return the encoder."""
+        return SequenceEncoder(self.element.acc_to_encoder(), self.length.acc_to_encoder())
+
+
+class SequenceFactory(StatisticAccumulatorFactory):
+    """Factory of `SequenceAccumulator`."""
+
+    def __init__(self, element: Any, length: Any, len_normalized: bool, keys: Any) -> None:
+        self.element, self.length, self.len_normalized, self.keys = element, length, len_normalized, keys
+
+    def make(self) -> SequenceAccumulator:
+        """Return a fresh accumulator."""
+        return SequenceAccumulator(self.element.make(), self.length.make(), self.len_normalized, self.keys)
+
+
+class SequenceDistribution(SequenceEncodableProbabilityDistribution):
+    """Law of a sequence: independent elements, and a law of the length.
+
+    Parameters
+    ----------
+    dist : distribution
+        Law of an element.
+    len_dist : distribution, optional
+        Law of the length; without one the length scores 0 and sequences cannot be sampled.
+    len_normalized : bool
+        Divide the elements' log-density by the length.
+    name : str, optional
+        Label carried along.
+    keys : hashable, optional
+        Tying key of the whole.
+
+    Examples
+    --------
+    >>> from mixle.stats import BernoulliDistribution, PoissonDistribution
+    >>> d = SequenceDistribution(BernoulliDistribution(0.5), PoissonDistribution(2.0))
+    >>> round(d.density([True, False]), 6), d.log_density([])
+    (0.067668, -2.0)
+    """
+
+    _fields = ("dist",)
+    _keyword_fields = ("len_dist", "len_normalized", "name", "keys")
+
+    def __init__(
+        self, dist: Any, len_dist: Any = None, len_normalized: bool = False, name: str | None = None, keys: Any = None
+    ) -> None:
+        self.dist = dist
+        self.len_dist = NullDistribution() if len_dist is None else len_dist
+        self.len_normalized = bool(len_normalized)
+        self.name, self.keys = name, keys
+
+    def dist_to_encoder(self) -> SequenceEncoder:
+        """Return the encoder."""
+        return SequenceEncoder(self.dist.dist_to_encoder(), self.len_dist.dist_to_encoder())
+
+    def seq_log_density(self, x: RaggedRows) -> np.ndarray:
+        """Return the log-densities, shape (n,); elements are added in order, whatever stands around the row."""
+        result = np.bincount(x.owners(), self.dist.seq_log_density(x.elements), x.count)
+        if self.len_normalized:
+            result /= np.maximum(x.sizes(), 1)
+        return np.asarray(result + self.len_dist.seq_log_density(x.lengths))
+
+    def sampler(self, seed: int | None = None) -> SequenceSampler:
+        """Return a sampler."""
+        return SequenceSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> SequenceEstimator:
+        """Return the estimator made of the children's estimators."""
+        element, length = self.dist.estimator(pseudo_count), self.len_dist.estimator(pseudo_count)
+        return SequenceEstimator(element, length, None, self.len_normalized, self.name, self.keys)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return None: rows of varying length do not stack."""
+        return None
+
+
+class SequenceSampler(DistributionSampler):
+    """Sampler of a `SequenceDistribution`."""
+
+    def __init__(self, dist: SequenceDistribution, seed: int | None = None) -> None:
+        super().__init__(dist, seed)
+        self.lengths = dist.len_dist.sampler(self.new_seed())
+        self.elements = dist.dist.sampler(self.new_seed())
+
+    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
+        """Return a list of elements, or a list of `size` such lists.
+
+        Raises
+        ------
+        NonGenerativeSequenceError
+            If there is no law of the length.
+        """
+        if isinstance(self.dist.len_dist, NullDistribution):
+            raise NonGenerativeSequenceError("a Sequence without a law of the length cannot be sampled; pass len_dist=")
+        if size is None:
+            return plain_list(self.elements.sample(int(self.lengths.sample())))
+        lengths = [int(n) for n in self.lengths.sample(size)]
+        drawn = plain_list(self.elements.sample(sum(lengths)))
+        ends = np.cumsum(lengths).tolist()
+        return [drawn[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+
+
+class SequenceEstimator(ParameterEstimator):
+    """Estimator of a `SequenceDistribution`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator of the law of an element.
+    len_estimator : estimator, optional
+        Estimator of the law of the length.
+    len_dist : distribution, optional
+        Law of the length, kept as it is; used where there is no `len_estimator`.
+    len_normalized : bool
+        Let the elements of a row share its weight.
+    name : str, optional
+        Label of the fitted distribution.
+    keys : hashable, optional
+        Tying key of the whole.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonEstimator
+    >>> estimator = SequenceEstimator(PoissonEstimator(), PoissonEstimator())
+    >>> model = estimator.estimate(None, SequenceStatistics(1, 4.0, 2.0, (4.0, 6.0), (2.0, 4.0)))
+    >>> model.dist.lam, model.len_dist.lam
+    (1.5, 2.0)
+    """
+
+    _fields = ("estimator",)
+    _keyword_fields = ("len_estimator", "len_dist", "len_normalized", "name", "keys")
+
+    def __init__(
+        self,
+        estimator: Any,
+        len_estimator: Any = None,
+        len_dist: Any = None,
+        len_normalized: bool = False,
+        name: str | None = None,
+        keys: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
+        self.len_dist, self.len_normalized = len_dist, bool(len_normalized)
+        self.name, self.keys = name, keys
+
+    def accumulator_factory(self) -> SequenceFactory:
+        """Return the factory."""
+        element, length = self.estimator.accumulator_factory(), self._length().accumulator_factory()
+        return SequenceFactory(element, length, self.len_normalized, self.keys)
+
+    def _length(self) -> Any:
+        fixed = isinstance(self.len_estimator, NullEstimator) and self.len_dist is not None
+        return IgnoredEstimator(self.len_dist) if fixed else self.len_estimator
+
+    def estimate(self, nobs: float | None, suff_stat: Any) -> SequenceDistribution:
+        """Return the fitted distribution; the children are told the weight of elements, and of rows."""
+        _, element_nobs, length_nobs, elements, lengths = suff_stat
+        dist = self.estimator.estimate(element_nobs, elements)
+        estimator = self._length()
+        length = self.len_dist if estimator is not self.len_estimator else estimator.estimate(length_nobs, lengths)
+        return SequenceDistribution(dist, length, self.len_normalized, self.name, self.keys)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return None: rows of varying length do not stack."""
+        return None
+
+    def _parts(self) -> tuple[tuple[str, Any], ...]:
+        return (("element", self.estimator), ("length", self.len_estimator))

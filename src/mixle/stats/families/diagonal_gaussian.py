@@ -1,0 +1,176 @@
+"""The normal law of a vector with independent entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.stats.contract import DistributionSampler
+from mixle.stats.domains import floor_variance, nonnegative, positive, vector
+from mixle.stats.kinds import SquareLeaf
+from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
+from mixle.stats.reading import read_matrix
+from mixle.stats.sums import Moments
+
+__all__ = ["DiagonalGaussianDistribution", "DiagonalGaussianEstimator", "DiagonalGaussianSampler"]
+
+
+class _DiagonalGaussian(SquareLeaf):
+    name: ClassVar[str] = "DiagonalGaussian"
+    vector: ClassVar[bool] = True
+
+    def __init__(self, dim: int | None = None) -> None:
+        self.dim = dim
+
+    def encode(self, rows: Sequence[Any]) -> np.ndarray:
+        return read_matrix(rows, self.name, self.dim)
+
+    def location(self, dist: Any) -> tuple[np.ndarray, np.ndarray]:
+        return dist.mu, dist.covar
+
+
+class DiagonalGaussianDistribution(LeafDistribution):
+    """Normal distribution of a vector with independent entries.
+
+    Parameters
+    ----------
+    mu : array_like, shape (d,)
+        Means.
+    covar : array_like, shape (d,)
+        Variances, > 0.
+    name, keys
+        Label and tying key.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, an entry is not finite, or a variance is not positive.
+
+    Examples
+    --------
+    >>> DiagonalGaussianDistribution([0.0, 1.0], [1.0, 2.0]).log_density([0.0, 1.0])
+    -2.184450656689318
+    """
+
+    _fields = ("mu", "covar")
+
+    def __init__(self, mu: Any, covar: Any, name: str | None = None, keys: Any = None) -> None:
+        self.mu = vector(mu, "mu of a DiagonalGaussian")
+        self.covar = vector(covar, "covar of a DiagonalGaussian")
+        if len(self.mu) != len(self.covar):
+            raise ValueError(f"mu has {len(self.mu)} entries and covar {len(self.covar)}; a DiagonalGaussian needs as many")
+        if not (self.covar > 0.0).all():
+            raise ValueError(f"covar of a DiagonalGaussian must be positive, entry {int(np.argmin(self.covar))} is not")
+        self.dim = len(self.mu)
+        self.leaf = _DiagonalGaussian(self.dim)
+        self._finish(name, keys)
+
+    def sampler(self, seed: int | None = None) -> DiagonalGaussianSampler:
+        """Return a sampler."""
+        return DiagonalGaussianSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> DiagonalGaussianEstimator:
+        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior."""
+        count, prior = (None, None), (None, None)
+        if pseudo_count is not None:
+            return DiagonalGaussianEstimator(
+                self.dim, (pseudo_count, pseudo_count), (self.mu, self.covar), self.name, self.keys
+            )
+        return DiagonalGaussianEstimator(self.dim, count, prior, self.name, self.keys)
+
+
+class DiagonalGaussianSampler(DistributionSampler):
+    """Sampler of a `DiagonalGaussianDistribution`."""
+
+    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
+        """Return an array of shape (d,), or a list of `size` such arrays."""
+        shape = (1 if size is None else size, self.dist.dim)
+        drawn = self.dist.mu + np.sqrt(self.dist.covar) * self.rng.standard_normal(shape)
+        return drawn[0] if size is None else list(drawn)
+
+
+class DiagonalGaussianEstimator(LeafEstimator):
+    """Estimator of a `DiagonalGaussianDistribution`, column by column as `GaussianEstimator`.
+
+    Parameters
+    ----------
+    dim : int, optional
+        Number of entries d; by default that of the rows.
+    pseudo_count : (float, float), optional
+        Weights of the prior means and the prior variances; each is used only with its entry of `suff_stat`.
+    suff_stat : (array_like, array_like), optional
+        Prior means and prior variances, shape (d,).
+    name, keys
+        Label and tying key.
+    min_covar : float, optional
+        Absolute floor of the variances; by default 2^-80 of the second moment about zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> moments = (np.array([2.0, 4.0]), np.array([4.0, 10.0]), 2.0)
+    >>> DiagonalGaussianEstimator().estimate(None, moments).covar
+    array([1., 1.])
+    """
+
+    _fields = ("dim",)
+    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "min_covar")
+
+    def __init__(
+        self,
+        dim: int | None = None,
+        pseudo_count: Any = (None, None),
+        suff_stat: Any = (None, None),
+        name: str | None = None,
+        keys: Any = None,
+        min_covar: float | None = None,
+    ) -> None:
+        self.dim = None if dim is None else int(dim)
+        self.pseudo_count = as_pair(pseudo_count)
+        m0, v0 = (None, None) if suff_stat is None else suff_stat
+        self.suff_stat = (None if m0 is None else vector(m0, "suff_stat"), None if v0 is None else vector(v0, "suff_stat"))
+        self.name, self.keys = name, keys
+        self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
+        self.leaf = _DiagonalGaussian(self.dim)
+
+    def _estimate(self, stat: Moments) -> DiagonalGaussianDistribution:
+        weight, mean, scatter = float(stat.weight), dimensioned(self, stat, stat.mean), np.asarray(stat.scatter, float)
+        (c_mean, c_var), (m0, v0) = self.pseudo_count, self.suff_stat
+        if c_mean and m0 is not None:
+            new = (weight * mean + c_mean * m0) / (weight + c_mean)
+            scatter = scatter + weight * (mean - new) ** 2
+            mean = new
+        if c_var and v0 is not None:
+            shift = 0.0 if m0 is None else (m0 - mean) ** 2
+            variance = (scatter + c_var * (v0 + shift)) / (weight + c_var)
+        else:
+            variance = scatter / weight if weight > 0.0 else np.zeros_like(mean)
+        variance, floored = floor_variance(mean, np.broadcast_to(variance, mean.shape), self.min_covar)
+        model = DiagonalGaussianDistribution(mean, variance, self.name, self.keys)
+        return repaired(model, "DiagonalGaussian: a variance was raised to its floor") if floored else model
+
+
+def as_pair(pseudo_count: Any) -> tuple[float | None, float | None]:
+    """Return `pseudo_count` as a pair of weights ≥ 0 or None; a single number stands for both."""
+    first, second = pseudo_count if isinstance(pseudo_count, (tuple, list)) else (pseudo_count, pseudo_count)
+    return tuple(None if c is None else nonnegative(c, "pseudo_count") for c in (first, second))  # type: ignore[return-value]
+
+
+def dimensioned(estimator: Any, stat: Moments, mean: Any) -> np.ndarray:
+    """Return the mean as a vector; without data it is zero, of the dimension that the estimator was given.
+
+    Raises
+    ------
+    ValueError
+        If neither rows nor the estimator tell the dimension.
+    """
+    if np.ndim(mean):
+        return np.asarray(mean, float)
+    m0 = estimator.suff_stat[0]
+    dim = estimator.dim if estimator.dim is not None else None if m0 is None else len(m0)
+    if dim is None:
+        name = estimator.leaf.name
+        raise ValueError(f"{name}: without rows the dimension is unknown; pass {name}Estimator(dim=...)")
+    return np.zeros(dim)

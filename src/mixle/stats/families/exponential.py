@@ -1,0 +1,127 @@
+"""The exponential law of waiting times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.stats.contract import DistributionSampler
+from mixle.stats.domains import nonnegative, positive
+from mixle.stats.kinds import LinearLeaf, LinearSums
+from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
+from mixle.stats.reading import read_numbers
+
+__all__ = ["ExponentialDistribution", "ExponentialEstimator", "ExponentialSampler"]
+
+
+class _Exponential(LinearLeaf):
+    name: ClassVar[str] = "Exponential"
+
+    def encode(self, rows: Sequence[Any]) -> Rows:
+        x = read_numbers(rows, self.name)
+        outside = x < 0.0
+        return Rows((np.where(outside, 0.0, x),), None, outside) if outside.any() else Rows((x,))
+
+    def support(self) -> str:
+        return "the numbers ≥ 0"
+
+    def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
+        return (-1.0 / dist.beta,), -math.log(dist.beta)
+
+    def to_value(self, stat: LinearSums) -> tuple[float, float]:
+        return float(stat.weight), float(stat.sums[0])
+
+    def from_value(self, value: Any) -> LinearSums:
+        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array([value[1]], float))
+
+
+class ExponentialDistribution(LeafDistribution):
+    """Exponential distribution on the numbers ≥ 0.
+
+    Parameters
+    ----------
+    beta : float
+        Mean, > 0.
+    name, keys
+        Label and tying key.
+
+    Examples
+    --------
+    >>> ExponentialDistribution(2.0).density(0.0)
+    0.5
+    >>> ExponentialDistribution(2.0).log_density(-1.0)
+    -inf
+    """
+
+    leaf = _Exponential()
+    _fields = ("beta",)
+
+    def __init__(self, beta: float, name: str | None = None, keys: Any = None) -> None:
+        self.beta = positive(beta, "beta of an Exponential")
+        self._finish(name, keys)
+
+    def sampler(self, seed: int | None = None) -> ExponentialSampler:
+        """Return a sampler."""
+        return ExponentialSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> ExponentialEstimator:
+        """Return the estimator; `pseudo_count` weighs this mean as a prior."""
+        prior = None if pseudo_count is None else self.beta
+        return ExponentialEstimator(pseudo_count, prior, self.name, self.keys)
+
+
+class ExponentialSampler(DistributionSampler):
+    """Sampler of an `ExponentialDistribution`."""
+
+    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
+        """Return a float, or an array of shape (size,)."""
+        drawn = self.rng.exponential(self.dist.beta, size=size)
+        return float(drawn) if size is None else drawn
+
+
+class ExponentialEstimator(LeafEstimator):
+    """Estimator of an `ExponentialDistribution`.
+
+    Parameters
+    ----------
+    pseudo_count : float, optional
+        Weight of the prior mean; without `suff_stat` the prior mean is 1.
+    suff_stat : float, optional
+        Prior mean.
+    name, keys
+        Label and tying key.
+
+    Notes
+    -----
+    Without data the mean is 1; a mean of zero is raised to 1e-12.
+
+    Examples
+    --------
+    >>> ExponentialEstimator().estimate(None, (4.0, 6.0))
+    ExponentialDistribution(1.5, name=None, keys=None)
+    """
+
+    leaf = _Exponential()
+    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys")
+
+    def __init__(
+        self,
+        pseudo_count: float | None = None,
+        suff_stat: float | None = None,
+        name: str | None = None,
+        keys: Any = None,
+    ) -> None:
+        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
+        self.suff_stat = None if suff_stat is None else positive(suff_stat, "suff_stat")
+        self.name, self.keys = name, keys
+
+    def _estimate(self, stat: LinearSums) -> ExponentialDistribution:
+        count, total = float(stat.weight), float(stat.sums[0])
+        if self.pseudo_count:
+            prior = 1.0 if self.suff_stat is None else self.suff_stat
+            count, total = count + self.pseudo_count, total + self.pseudo_count * prior
+        mean = total / count if count > 0.0 else 1.0
+        return ExponentialDistribution(max(mean, 1e-300) if mean > 0.0 else 1e-12, self.name, self.keys)

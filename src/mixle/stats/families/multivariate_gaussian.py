@@ -1,0 +1,235 @@
+"""The normal law of a vector with a full covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.stats.cholesky import cholesky, correlation, smallest_eigenvalue
+from mixle.stats.contract import DistributionSampler
+from mixle.stats.domains import floor_variance, positive, vector
+from mixle.stats.families.diagonal_gaussian import as_pair, dimensioned
+from mixle.stats.kinds import QuadraticLeaf
+from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
+from mixle.stats.reading import read_matrix
+from mixle.stats.sums import Moments
+
+__all__ = ["MultivariateGaussianDistribution", "MultivariateGaussianEstimator", "MultivariateGaussianSampler"]
+
+#: Least eigenvalue of a fitted correlation matrix; below it a ridge is added, relative to each diagonal entry.
+RIDGE = 2.0**-40
+
+
+class _MultivariateGaussian(QuadraticLeaf):
+    name: ClassVar[str] = "MultivariateGaussian"
+
+    def __init__(self, dim: int | None = None) -> None:
+        self.dim = dim
+
+    def encode(self, rows: Sequence[Any]) -> np.ndarray:
+        return read_matrix(rows, self.name, self.dim)
+
+    def location(self, dist: Any) -> tuple[np.ndarray, np.ndarray]:
+        return dist.mu, dist.covar
+
+    def factor(self, dist: Any) -> np.ndarray:
+        return np.asarray(dist.chol)
+
+
+class MultivariateGaussianDistribution(LeafDistribution):
+    """Normal distribution of a vector.
+
+    Parameters
+    ----------
+    mu : array_like, shape (d,)
+        Mean.
+    covar : array_like, shape (d, d)
+        Covariance, symmetric and positive definite.
+    name, keys
+        Label and tying key.
+
+    Attributes
+    ----------
+    dim : int
+        Number of entries d.
+    chol : ndarray, shape (d, d)
+        Lower Cholesky factor of `covar`.
+    log_det : float
+        Log of the determinant of `covar`.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, an entry is not finite, or `covar` is not symmetric or singular (its rank is named).
+
+    Examples
+    --------
+    >>> d = MultivariateGaussianDistribution([0.0, 0.0], [[2.0, 1.0], [1.0, 2.0]])
+    >>> round(d.log_density([0.0, 0.0]), 12)
+    -2.387183210743
+    >>> MultivariateGaussianDistribution([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]])
+    Traceback (most recent call last):
+        ...
+    ValueError: covar of a MultivariateGaussian is singular: rank 1 of 2; drop the columns that ...
+    """
+
+    _fields = ("mu", "covar")
+
+    def __init__(self, mu: Any, covar: Any, name: str | None = None, keys: Any = None) -> None:
+        self.mu = vector(mu, "mu of a MultivariateGaussian")
+        self.dim = len(self.mu)
+        self.covar = _symmetric(covar, self.dim)
+        self.chol = cholesky(self.covar, "covar of a MultivariateGaussian")
+        self.chol.setflags(write=False)
+        self.log_det = 2.0 * float(np.add.reduce(np.log(np.diagonal(self.chol))))
+        self.leaf = _MultivariateGaussian(self.dim)
+        self._finish(name, keys)
+
+    @property
+    def inv_covar(self) -> np.ndarray:
+        """Return the inverse of the covariance, (d, d)."""
+        if "_cached_inv_covar" not in self.__dict__:
+            inverse = np.linalg.inv(self.chol)
+            self.__dict__["_cached_inv_covar"] = inverse.T @ inverse
+        return np.asarray(self.__dict__["_cached_inv_covar"])
+
+    def sampler(self, seed: int | None = None) -> MultivariateGaussianSampler:
+        """Return a sampler."""
+        return MultivariateGaussianSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> MultivariateGaussianEstimator:
+        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior."""
+        if pseudo_count is None:
+            return MultivariateGaussianEstimator(self.dim, name=self.name, keys=self.keys)
+        pair = (pseudo_count, pseudo_count)
+        return MultivariateGaussianEstimator(self.dim, pair, (self.mu, self.covar), self.name, self.keys)
+
+
+def _symmetric(covar: Any, dim: int, what: str = "covar of a MultivariateGaussian") -> np.ndarray:
+    matrix = np.array(covar, dtype=float)
+    if matrix.shape != (dim, dim):
+        raise ValueError(f"{what} must have shape ({dim}, {dim}), has {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{what} must be finite")
+    variances = np.diagonal(matrix)
+    if not (variances > 0.0).all():
+        raise ValueError(f"{what} must have positive variances, entry {int(np.argmin(variances))} is {variances.min()!r}")
+    size = np.sqrt(variances)
+    if (np.abs(matrix - matrix.T) > 1e-8 * size[:, None] * size).any():
+        raise ValueError(f"{what} must be symmetric")
+    matrix = 0.5 * matrix + 0.5 * matrix.T
+    matrix.setflags(write=False)
+    return matrix
+
+
+class MultivariateGaussianSampler(DistributionSampler):
+    """Sampler of a `MultivariateGaussianDistribution`."""
+
+    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
+        """Return an array of shape (d,), or of shape (size, d)."""
+        drawn = self.rng.standard_normal((1 if size is None else size, self.dist.dim))
+        drawn = self.dist.mu + drawn @ self.dist.chol.T
+        return drawn[0] if size is None else drawn
+
+
+class MultivariateGaussianEstimator(LeafEstimator):
+    """Estimator of a `MultivariateGaussianDistribution`.
+
+    Parameters
+    ----------
+    dim : int, optional
+        Number of entries d; by default that of the rows.
+    pseudo_count : (float, float), optional
+        Weights of the prior mean and the prior covariance; each is used only with its entry of `suff_stat`.
+    suff_stat : (array_like, array_like), optional
+        Prior mean (d,) and prior covariance (d, d).
+    name, keys
+        Label and tying key.
+    min_covar : float, optional
+        Least eigenvalue of the covariance; smaller ones are raised to it.
+
+    Notes
+    -----
+    Without `min_covar` each variance has the floor of `GaussianEstimator`, and where the correlation matrix has an
+    eigenvalue below 2^-40 just the ridge that lifts it there is added, relative to each variance. Both are told by the
+    model's `numerical_repairs`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
+    >>> MultivariateGaussianEstimator().estimate(None, (rows.sum(0), rows.T @ rows, 4.0)).covar
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    _fields = ("dim",)
+    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "min_covar")
+
+    def __init__(
+        self,
+        dim: int | None = None,
+        pseudo_count: Any = (None, None),
+        suff_stat: Any = (None, None),
+        name: str | None = None,
+        keys: Any = None,
+        min_covar: float | None = None,
+    ) -> None:
+        self.dim = None if dim is None else int(dim)
+        self.pseudo_count = as_pair(pseudo_count)
+        m0, v0 = (None, None) if suff_stat is None else suff_stat
+        m0 = None if m0 is None else vector(m0, "suff_stat")
+        v0 = None if v0 is None else _symmetric(v0, len(v0), "suff_stat")
+        self.suff_stat = (m0, v0)
+        self.name, self.keys = name, keys
+        self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
+        self.leaf = _MultivariateGaussian(self.dim)
+
+    def _estimate(self, stat: Moments) -> MultivariateGaussianDistribution:
+        weight, mean, scatter = float(stat.weight), dimensioned(self, stat, stat.mean), np.asarray(stat.scatter, float)
+        (c_mean, c_var), (m0, v0) = self.pseudo_count, self.suff_stat
+        if c_mean and m0 is not None:
+            new = (weight * mean + c_mean * m0) / (weight + c_mean)
+            scatter = scatter + weight * np.multiply.outer(mean - new, mean - new)
+            mean = new
+        if c_var and v0 is not None:
+            shift = np.zeros_like(mean) if m0 is None else m0 - mean
+            covar = (scatter + c_var * (v0 + np.multiply.outer(shift, shift))) / (weight + c_var)
+        else:
+            covar = scatter / weight if weight > 0.0 else np.zeros((len(mean), len(mean)))
+        covar = np.array(np.broadcast_to(covar, (len(mean), len(mean))))
+        covar, notes = self._floored(mean, covar)
+        covar, more = _with_ridge(covar)
+        return repaired(MultivariateGaussianDistribution(mean, covar, self.name, self.keys), *notes, *more)
+
+    def _floored(self, mean: np.ndarray, covar: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+        if self.min_covar is not None:
+            values, vectors = np.linalg.eigh(covar)
+            if values[0] >= self.min_covar:
+                return covar, ()
+            lifted = (vectors * np.maximum(values, self.min_covar)) @ vectors.T
+            return 0.5 * (lifted + lifted.T), ("MultivariateGaussian: an eigenvalue was raised to min_covar",)
+        variances, floored = floor_variance(mean, np.diagonal(covar), None)
+        if not floored:
+            return covar, ()
+        covar[np.diag_indices(len(mean))] = variances
+        return covar, ("MultivariateGaussian: a variance was raised to its floor",)
+
+
+def _with_ridge(covar: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the covariance, with a ridge relative to each variance where it is too near a singular one."""
+    matrix = correlation(covar)[1]
+    try:
+        inverse = np.linalg.inv(np.linalg.cholesky(matrix))
+        if 1.0 / np.square(inverse).sum() > 4.0 * RIDGE:
+            return covar, ()
+    except np.linalg.LinAlgError:
+        pass
+    smallest = smallest_eigenvalue(matrix)
+    if smallest >= RIDGE:
+        return covar, ()
+    ridge = RIDGE - smallest
+    covar[np.diag_indices(len(covar))] *= 1.0 + ridge
+    return covar, (f"MultivariateGaussian: a ridge of {ridge:.3g} of each variance was added",)

@@ -1,0 +1,336 @@
+"""The component axis against the plain definition: one component and one leaf at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mixle.stats import (
+    CategoricalDistribution,
+    CategoricalEstimator,
+    CompositeDistribution,
+    CompositeEstimator,
+    DiagonalGaussianDistribution,
+    DiagonalGaussianEstimator,
+    ExponentialDistribution,
+    GaussianDistribution,
+    GaussianEstimator,
+    MixtureDistribution,
+    MixtureEstimator,
+    MultivariateGaussianDistribution,
+    MultivariateGaussianEstimator,
+    OptionalDistribution,
+    PoissonDistribution,
+    UniformDistribution,
+    UniformEstimator,
+)
+from mixle.stats.stacking.features import INNER, TILE, tiles
+from mixle.stats.stacking.frame import FAR
+from mixle.stats.stacking.plan import DENSE_LABELS
+from mixle.stats.stacking.statistic import StackedStatistic
+from mixle.stats.sums import BLOCK
+
+
+def mixture(components, w=None):
+    return MixtureDistribution(components, np.full(len(components), 1 / len(components)) if w is None else w)
+
+
+def labels(count, rng):
+    p = rng.dirichlet(np.ones(count))
+    return {f"label {i}": float(x) for i, x in enumerate(p)}
+
+
+def composite(k, rng, levels=5):
+    return CompositeDistribution(
+        (
+            GaussianDistribution(rng.normal(0, 3), rng.uniform(0.5, 2)),
+            OptionalDistribution(GaussianDistribution(rng.normal(0, 3), rng.uniform(0.5, 2)), p=rng.uniform(0.1, 0.5)),
+            CategoricalDistribution(labels(levels, rng)),
+            OptionalDistribution(
+                CompositeDistribution(
+                    (PoissonDistribution(rng.uniform(1, 9)), OptionalDistribution(CategoricalDistribution(labels(3, rng))))
+                ),
+                p=0.3,
+            ),
+            ExponentialDistribution(rng.uniform(0.5, 3)),
+            UniformDistribution(-10.0 - k, 10.0 + k) if k % 2 else UniformDistribution(-12.0, 9.0),
+        )
+    )
+
+
+def full(d, rng, spread=1.0):
+    a = rng.normal(size=(d, d)) * spread
+    return MultivariateGaussianDistribution(rng.normal(0, 3, d), a @ a.T + np.eye(d))
+
+
+def scene(name):
+    """Return (mixture, estimator, rows)."""
+    rng = np.random.RandomState(7)
+    if name.startswith("composite"):
+        model = mixture([composite(k, rng, levels=40 if "many" in name else 5) for k in range(4)])
+    elif name == "normal":
+        model = mixture([GaussianDistribution(m, 1.0 + m / 9) for m in (0.0, 4.0, 9.0)], [0.5, 0.3, 0.2])
+    elif name.startswith("diagonal"):
+        k = int(name.split("-")[1])
+        model = mixture([DiagonalGaussianDistribution(rng.normal(0, 2, 3), rng.uniform(0.5, 2, 3)) for _ in range(k)])
+    elif name == "full":
+        model = mixture([full(4, rng) for _ in range(3)])
+    elif name == "full in optional":
+        model = mixture(
+            [CompositeDistribution((OptionalDistribution(full(3, rng), p=0.4), PoissonDistribution(k + 1.0))) for k in range(3)]
+        )
+    else:  # families differ: nothing stacks
+        model = mixture([GaussianDistribution(0.0, 1.0), UniformDistribution(-3.0, 3.0)])
+    rows = model.sampler(3).sample(BLOCK + 333)
+    if name in ("normal", "families differ"):
+        rows = np.array(rows)
+    return model, model.estimator(), rows
+
+
+SCENES = ["normal", "diagonal-1", "diagonal-2", "diagonal-17", "full", "full in optional", "composite", "composite many", "families differ"]
+
+
+def plain(model, payload):
+    """Return row log-densities and responsibilities by the definition."""
+    logs = model.seq_component_log_density(payload) + np.log(model.w)
+    top = logs.max(axis=1, keepdims=True)
+    total = np.exp(logs - top).sum(axis=1, keepdims=True)
+    return (np.log(total) + top)[:, 0], np.exp(logs - top) / total
+
+
+def flat(value):
+    """Return all numbers of a statistic, moments as (weight, mean, variance)."""
+    if hasattr(value, "scatter"):
+        w = value.weight
+        return [w, *np.ravel(value.centre + value.shift), *np.ravel(value.scatter / w if w else value.scatter)]
+    if isinstance(value, dict):
+        return [x for key in sorted(value, key=repr) for x in flat(value[key])]
+    if isinstance(value, (tuple, list)):
+        return [x for item in value for x in flat(item)]
+    return [] if value is None else list(np.ravel(value))
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_scores_and_statistics_equal_the_definition(name):
+    model, estimator, rows = scene(name)
+    payload = model.dist_to_encoder().seq_encode(rows)
+    density, r = plain(model, payload)
+    np.testing.assert_allclose(model.seq_log_density(payload), density, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(model.seq_posterior(payload), r, rtol=1e-9, atol=1e-12)
+
+    accumulator = estimator.accumulator_factory().make()
+    total, left_out = accumulator.seq_update_scored(payload, None, model)
+    assert left_out == 0
+    assert total == pytest.approx(density.sum(), rel=1e-13)
+    value = accumulator.value()
+    assert isinstance(value, StackedStatistic) == (name != "families differ")
+    counts, children = (value.counts, value.children) if isinstance(value, StackedStatistic) else value
+    np.testing.assert_allclose(counts, r.sum(axis=0), rtol=1e-12)
+    for k, child in enumerate(children):
+        one = model.components[k].estimator().accumulator_factory().make()
+        one.seq_update(payload.of(k) if hasattr(payload, "of") else payload, np.ascontiguousarray(r[:, k]), model.components[k])
+        np.testing.assert_allclose(flat(child), flat(one.value()), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_row_has_the_same_bits_alone_and_among_others(name):
+    model, _, rows = scene(name)
+    encoder = model.dist_to_encoder()
+    whole = model.seq_log_density(encoder.seq_encode(rows))
+    for part in (slice(0, 1), slice(5, 12), slice(100, 777), slice(3, None, 7), slice(BLOCK - 3, None)):
+        np.testing.assert_array_equal(model.seq_log_density(encoder.seq_encode(rows[part])), whole[part])
+
+
+@pytest.mark.parametrize("columns", [INNER // 2 - 1, INNER // 2, INNER // 2 + 40])
+def test_wide_rows_on_both_sides_of_the_inner_cut(columns):
+    rng = np.random.RandomState(1)
+    model = mixture([DiagonalGaussianDistribution(rng.normal(size=columns), np.ones(columns)) for _ in range(3)])
+    rows = rng.normal(size=(200, columns))
+    np.testing.assert_allclose(model.seq_log_density(rows), plain(model, rows)[0], rtol=1e-12)
+    np.testing.assert_array_equal(model.seq_log_density(rows[17:18]), model.seq_log_density(rows)[17:18])
+
+
+@pytest.mark.parametrize("count", [1, 2, TILE, TILE + 1, TILE + 8, TILE + 9, 2 * TILE + 8, 2 * TILE + 9, 70])
+def test_tiles_cover_the_components_and_are_never_thin(count):
+    cuts = tiles(count)
+    assert [a for a, _ in cuts] == [0, *(b for _, b in cuts[:-1])]
+    assert cuts[-1][1] == count
+    assert all(b - a == TILE for a, b in cuts[:-1])
+    assert len(cuts) == 1 or 9 <= cuts[-1][1] - cuts[-1][0] <= 24
+
+
+@pytest.mark.parametrize("count", [DENSE_LABELS, DENSE_LABELS + 1])
+def test_labels_on_both_sides_of_the_one_hot_limit(count):
+    rng = np.random.RandomState(2)
+    model = mixture([CategoricalDistribution(labels(count, rng)) for _ in range(3)])
+    rows = model.sampler(1).sample(500) + ["label 0"]
+    payload = model.dist_to_encoder().seq_encode(rows)
+    density, r = plain(model, payload)
+    np.testing.assert_allclose(model.seq_log_density(payload), density, rtol=1e-12)
+    accumulator = MixtureEstimator([CategoricalEstimator()] * 3).accumulator_factory().make()
+    accumulator.seq_update(payload, np.ones(len(rows)), model)
+    for k, child in enumerate(accumulator.value().children):
+        for label in set(rows):
+            expected = r[[i for i, x in enumerate(rows) if x == label], k].sum()
+            assert child[label] == pytest.approx(expected, rel=1e-12)
+
+
+def test_labels_the_model_does_not_list_are_left_out_and_counted():
+    model = mixture([CategoricalDistribution({"a": 0.5, "b": 0.5}), CategoricalDistribution({"a": 1.0})])
+    payload = model.dist_to_encoder().seq_encode(["a", "c", "b", "c"])
+    assert np.isneginf(model.seq_log_density(payload)).tolist() == [False, True, False, True]
+    accumulator = model.estimator().accumulator_factory().make()
+    _, left_out = accumulator.seq_update_scored(payload, None, model)
+    assert left_out == 2
+    assert accumulator.value().counts.sum() == pytest.approx(2.0)
+
+
+def test_a_default_value_scores_labels_that_are_not_listed():
+    model = mixture([CategoricalDistribution({"a": 1.0}, default_value=0.1), CategoricalDistribution({"a": 0.5, "b": 0.5})])
+    payload = model.dist_to_encoder().seq_encode(["a", "b", "z"])
+    np.testing.assert_allclose(model.seq_log_density(payload)[:2], plain(model, payload)[0][:2], rtol=1e-13)
+    assert model.seq_log_density(payload)[2] == pytest.approx(np.log(0.5 * 0.1 / 1.1))
+
+
+@pytest.mark.parametrize("distance", [FAR * 0.9, FAR * 2.1, 1e6, 1e9])
+def test_components_that_lie_apart_keep_their_variances(distance):
+    rng = np.random.RandomState(3)
+    near, far = rng.normal(0, 1, 4000), distance + rng.normal(0, 1, 4000)
+    rows = np.concatenate([near, far])
+    model = mixture([GaussianDistribution(0.1, 1.1), GaussianDistribution(distance, 0.9)])
+    estimator = MixtureEstimator([GaussianEstimator()] * 2)
+    accumulator = estimator.accumulator_factory().make()
+    accumulator.seq_update(rows, np.ones(len(rows)), model)
+    fitted = estimator.estimate(float(len(rows)), accumulator.value())
+    # about a common centre the scatter keeps 1e-10 of its digits, about centres of their own all that the rows have
+    kept = 1e-10 if distance < FAR else 1e-13
+    assert fitted.components[0].sigma2 == pytest.approx(near.var(), rel=kept)
+    assert fitted.components[1].sigma2 == pytest.approx((far - distance).var(), rel=max(kept, 1e-13 * distance / 1e3))
+
+
+def fit(estimator, model, rows, steps):
+    payload = model.dist_to_encoder().seq_encode(rows)
+    for _ in range(steps):
+        accumulator = estimator.accumulator_factory().make()
+        accumulator.seq_update(payload, np.ones(len(rows)), model)
+        model = estimator.estimate(float(len(rows)), accumulator.value())
+    return model
+
+
+def test_two_narrow_clusters_far_apart_from_a_poor_start():
+    rng = np.random.RandomState(4)
+    rows = np.concatenate([rng.normal(0, 1e-3, 3000), rng.normal(1e6, 1e-3, 2000)])
+    start = mixture([GaussianDistribution(10.0, 1.0), GaussianDistribution(1e5, 1e10)])
+    model = fit(MixtureEstimator([GaussianEstimator()] * 2), start, rows, 12)
+    assert model.components[0].sigma2 == pytest.approx(rows[:3000].var(), rel=1e-9)
+    assert model.components[1].sigma2 == pytest.approx((rows[3000:] - 1e6).var(), rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", ["square", "quadratic"])
+def test_far_off_data_from_a_start_at_zero(shape):
+    rng = np.random.RandomState(5)
+    rows = 1.7e9 + rng.normal(size=(5000, 2))
+    if shape == "square":
+        start = mixture([DiagonalGaussianDistribution([0.0, 0.0], [1.0, 1.0])])
+        estimator = MixtureEstimator([DiagonalGaussianEstimator()])
+    else:
+        start = mixture([MultivariateGaussianDistribution([0.0, 0.0], np.eye(2))])
+        estimator = MixtureEstimator([MultivariateGaussianEstimator()])
+    covariance = np.asarray(fit(estimator, start, rows, 1).components[0].covar)
+    expected = np.cov((rows - 1.7e9).T, bias=True)
+    got = np.diag(covariance) if shape == "square" else covariance
+    np.testing.assert_allclose(got, np.diag(np.diag(expected)) if shape == "square" else expected, rtol=1e-9, atol=1e-9)
+
+
+def test_ill_conditioned_components_are_scored_by_substitution():
+    """Components of condition 1e10 in different directions: no common frame serves both."""
+    mpmath = pytest.importorskip("mpmath", reason="the reference needs more digits than float64")
+    rng = np.random.RandomState(6)
+    turns = [np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(2)]
+    covariances = [q @ np.diag([1.0, 1e-5, 1e-10]) @ q.T for q in turns]
+    components = [MultivariateGaussianDistribution(rng.normal(size=3), (c + c.T) / 2) for c in covariances]
+    model = mixture(components)
+    rows = np.array(model.sampler(1).sample(20))
+    got = model.seq_log_density(rows)
+    with mpmath.workdps(60):
+        for row, value in zip(rows, got, strict=True):
+            total = mpmath.mpf(0)
+            for component in components:
+                c = mpmath.matrix(component.covar.tolist())
+                y = mpmath.matrix((row.tolist())) - mpmath.matrix(component.mu.tolist())
+                q = (y.T * mpmath.inverse(c) * y)[0]
+                total += mpmath.exp(-q / 2) / mpmath.sqrt((2 * mpmath.pi) ** 3 * mpmath.det(c)) / 2
+            assert value == pytest.approx(float(mpmath.log(total)), rel=1e-9)
+
+
+def test_weights_equal_repeated_rows():
+    model, estimator, rows = scene("composite")
+    rows, times = rows[:300], np.random.RandomState(8).randint(0, 4, 300)
+    repeated = [row for row, count in zip(rows, times, strict=True) for _ in range(count)]
+    encoder = model.dist_to_encoder()
+    weighted, plainly = estimator.accumulator_factory().make(), estimator.accumulator_factory().make()
+    one, _ = weighted.seq_update_scored(encoder.seq_encode(rows), times.astype(float), model)
+    two, _ = plainly.seq_update_scored(encoder.seq_encode(repeated), None, model)
+    assert one == pytest.approx(two, rel=1e-12)
+    np.testing.assert_allclose(flat(weighted.value().children), flat(plainly.value().children), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_combine_and_from_value(name):
+    model, estimator, rows = scene(name)
+    encoder, factory = model.dist_to_encoder(), estimator.accumulator_factory()
+
+    def statistic(part):
+        accumulator = factory.make()
+        accumulator.seq_update(encoder.seq_encode(part), np.ones(len(part)), model)
+        return accumulator.value()
+
+    first, second, whole = statistic(rows[:1000]), statistic(rows[1000:]), statistic(rows)
+    both = factory.make().from_value(first).combine(second)
+    np.testing.assert_allclose(flat_any(both.value()), flat_any(whole), rtol=1e-10, atol=1e-12)
+    for zero_first in (True, False):
+        accumulator = factory.make() if zero_first else factory.make().from_value(first)
+        accumulator.combine(first if zero_first else factory.make().value())
+        assert flat_any(accumulator.value()) == flat_any(first)
+    assert flat_any(factory.make().from_value(first).value()) == flat_any(first)
+    unstacked = factory.make().from_value(split(first))
+    np.testing.assert_allclose(flat_any(unstacked.combine(second).value()), flat_any(whole), rtol=1e-10, atol=1e-12)
+
+
+def split(value):
+    return (value.counts, value.children) if isinstance(value, StackedStatistic) else value
+
+
+def flat_any(value):
+    return flat(split(value))
+
+
+def test_nested_optionals_count_a_row_once():
+    child = OptionalDistribution(OptionalDistribution(GaussianDistribution(0.0, 1.0), p=0.2, missing_value="inner"), p=0.5)
+    model = mixture([child, child])
+    rows = [None, "inner", 1.0, None, "inner", 0.5]
+    payload = model.dist_to_encoder().seq_encode(rows)
+    np.testing.assert_allclose(model.seq_log_density(payload), child.seq_log_density(payload), rtol=1e-13)
+
+
+def test_uniform_members_keep_their_own_bounds():
+    estimator = MixtureEstimator([CompositeEstimator((UniformEstimator(), GaussianEstimator()))] * 2)
+    model = mixture(
+        [
+            CompositeDistribution((UniformDistribution(0.0, 1.0), GaussianDistribution(0.0, 1.0))),
+            CompositeDistribution((UniformDistribution(2.0, 3.0), GaussianDistribution(5.0, 1.0))),
+        ]
+    )
+    fitted = fit(estimator, model, [(0.25, 0.0), (0.75, 0.1), (2.5, 5.0), (2.75, 5.1), (9.0, 0.0)], 1)
+    assert [(c.dists[0].low, c.dists[0].high) for c in fitted.components] == [(0.25, 0.75), (2.5, 2.75)]
+
+
+def test_mixtures_nest():
+    inner = [MixtureDistribution([GaussianDistribution(m, 1.0), GaussianDistribution(m + 1, 2.0)], [0.5, 0.5]) for m in (0.0, 8.0)]
+    model = mixture(inner)
+    rows = np.array(model.sampler(1).sample(500))
+    density, r = plain(model, rows)
+    np.testing.assert_allclose(model.seq_log_density(rows), density, rtol=1e-13)
+    accumulator = model.estimator().accumulator_factory().make()
+    accumulator.seq_update(rows, np.ones(500), model)
+    assert split(accumulator.value())[0] == pytest.approx(r.sum(axis=0))
