@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "ArityError",
     "BackendError",
     "ContractError",
     "EmptyDataError",
@@ -13,8 +14,8 @@ __all__ = [
     "KeyValidationError",
     "MissingPackage",
     "MixleError",
-    "NonGenerativeSequenceError",
     "NeutralFactorError",
+    "NonGenerativeSequenceError",
     "PayloadError",
     "RoundLosses",
     "RowError",
@@ -175,3 +176,7 @@ class RoundLosses(MixleError, RuntimeError):
 
 class ImpossibleEvidenceError(MixleError, ValueError):
     """Evidence that cannot occur: a start that may keep no row, for example."""
+
+
+class ArityError(RowError, ContractError):
+    """A row with other fields than its model has."""

@@ -13,7 +13,7 @@ __all__ = ["cholesky", "correlation", "smallest_eigenvalue"]
 
 UNIT = 2.0**-53
 #: A factor whose forward error bound in a score exceeds this is computed again.
-LOSS = 1e-12
+LOSS = 1e-11
 SPLIT = 134217729.0  # 2**27 + 1
 
 Double = tuple[np.ndarray, np.ndarray]
@@ -76,11 +76,11 @@ def _refuse_singular(matrix: np.ndarray, what: str) -> None:
     size = len(values)
     threshold = 4.0 * size * UNIT * values[-1]
     if values[0] < -threshold:
-        raise ValueError(f"{what} is no covariance: a direction has a negative variance (eigenvalue {values[0]:.3g} of its correlation)")
+        raise ValueError(f"{what} is no covariance: its correlation matrix has the negative eigenvalue {values[0]:.3g}")
     rank = int((values > threshold).sum())
     if rank < size:
         raise ValueError(
-            f"{what} is singular: rank {rank} of {size}; drop the columns that depend on others, or add a ridge to its diagonal"
+            f"{what} is singular: rank {rank} of {size}; drop columns that depend on others, or add to its diagonal"
         )
 
 

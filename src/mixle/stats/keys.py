@@ -50,7 +50,7 @@ def sites(estimator: Any, path: str = "") -> Iterator[Site]:
     keys = _own_keys(estimator)
     if isinstance(keys, tuple):
         if keys and not parts_of(estimator):
-            raise KeyValidationError(f"{place}: keys={keys!r} is a tuple; this family has one key, e.g. keys={keys[0]!r}")
+            raise KeyValidationError(f"{place} has one key, keys={keys!r} is a tuple; pass keys={keys[0]!r}")
         for role, key in enumerate(keys):
             if key is not None:
                 yield Site(_checked(key, place), place, estimator, role)
@@ -135,7 +135,7 @@ def _settings(site: Site) -> dict[str, Any]:
             nested = Site(None, name, child, None)
             result[f"{name} of {i}"] = (type(child).__name__, _settings(nested))
     if isinstance(estimator, Serializable):
-        for name in (*type(estimator)._fields, *type(estimator)._keyword_fields):
+        for name in estimator.argument_names():
             value = getattr(estimator, name)
             if name not in ("name", "keys") and not _holds(value, children):
                 result[name] = repr(to_plain(value))
@@ -158,7 +158,8 @@ def _check_accumulator(estimator: Any, keyed: set[Any]) -> None:
     found = set(pooled)
     if found != keyed:
         odd = sorted(map(repr, found ^ keyed))
-        raise KeyValidationError(f"{type(estimator).__name__} and its accumulator disagree about the keys {', '.join(odd)}")
+        kind = type(estimator).__name__
+        raise KeyValidationError(f"{kind} and its accumulator disagree about the keys {', '.join(odd)}")
 
 
 def tie(accumulator: Any) -> None:

@@ -42,6 +42,7 @@ __all__ = [
     "LeafFactory",
     "Rows",
     "as_rows",
+    "repaired",
 ]
 
 

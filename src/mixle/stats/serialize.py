@@ -44,6 +44,11 @@ class Serializable:
     _fields: ClassVar[tuple[str, ...]] = ()
     _keyword_fields: ClassVar[tuple[str, ...]] = ()
 
+    @classmethod
+    def argument_names(cls) -> tuple[str, ...]:
+        """Return the names of the constructor's arguments that make up an object."""
+        return (*cls._fields, *cls._keyword_fields)
+
     def __repr__(self) -> str:
         if not self._fields and not self._keyword_fields:
             return object.__repr__(self)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -36,7 +37,7 @@ def split_rows(rows: Sequence[Any], count: int) -> list[Sequence[Any]]:
         return [()] * count
     if not set(map(type, rows)) <= {tuple, list}:
         for i, row in enumerate(rows):
-            if isinstance(row, (str, bytes, bytearray, Mapping, Set)) or not np.iterable(row):
+            if isinstance(row, (str, bytes, bytearray, Mapping, AbstractSet)) or not np.iterable(row):
                 raise ArityError(f"{row!r:.80} is not a row of {count} fields", row=i)
     if set(map(len, rows)) != {count}:
         at = next(i for i, row in enumerate(rows) if len(row) != count)
@@ -199,7 +200,9 @@ class FieldsAccumulator(SequenceEncodableStatisticAccumulator):
 class FieldsFactory(StatisticAccumulatorFactory):
     """Factory of `kind` accumulators over the fields' factories."""
 
-    def __init__(self, kind: type[FieldsAccumulator], estimators: Sequence[Any], fields: Sequence[Any], keys: Any) -> None:
+    def __init__(
+        self, kind: type[FieldsAccumulator], estimators: Sequence[Any], fields: Sequence[Any], keys: Any
+    ) -> None:
         self.kind, self.fields, self.keys = kind, tuple(fields), keys
         self.factories = tuple(estimator.accumulator_factory() for estimator in estimators)
 

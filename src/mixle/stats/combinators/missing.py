@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ class OptionalRows(NamedTuple):
         The child's payload of just those rows.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]
     present: np.ndarray | None
     payload: Any
 
@@ -37,13 +37,15 @@ def missing_rows(rows: Sequence[Any], sentinel: Any) -> np.ndarray:
     """Return which rows are missing, shape (n,): None and NaN by default, else those equal to `sentinel`."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf":
         if sentinel is None or is_missing(sentinel):
-            return np.isnan(rows) if rows.ndim == 1 and rows.dtype.kind == "f" else np.zeros(len(rows), bool)
+            nan = rows.ndim == 1 and rows.dtype.kind == "f"
+            return np.asarray(np.isnan(rows)) if nan else np.zeros(len(rows), bool)
         if rows.ndim == 1:
-            return np.broadcast_to(np.asarray(rows == sentinel, bool), rows.shape)
+            same: np.ndarray = np.array(np.broadcast_to(rows == sentinel, rows.shape), bool)
+            return same
     if sentinel is None:
         if set(map(type, rows)) <= {float, type(None)}:
             return np.isnan(np.array(rows, dtype=float))
-        found = map(is_missing, rows)
+        found: Iterable[bool] = map(is_missing, rows)
     elif is_missing(sentinel):
         found = (value is not None and is_missing(value) for value in rows)
     else:

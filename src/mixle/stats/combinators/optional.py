@@ -43,7 +43,7 @@ class OptionalAccumulator(SequenceEncodableStatisticAccumulator):
         if x.present is None:
             self.present += block_sum(weights)
             return weights
-        known = weights[x.present]
+        known: np.ndarray = weights[x.present]
         absent = np.ones(x.count, bool)
         absent[x.present] = False
         self.missing += block_sum(weights[absent])
@@ -185,7 +185,12 @@ class OptionalDistribution(SequenceEncodableProbabilityDistribution):
     def estimator(self, pseudo_count: float | None = None) -> OptionalEstimator:
         """Return the estimator; the probability of a missing value is estimated if this distribution has one."""
         return OptionalEstimator(
-            self.dist.estimator(pseudo_count), self.missing_value, self.p is not None, pseudo_count, self.name, self.keys
+            self.dist.estimator(pseudo_count),
+            self.missing_value,
+            self.p is not None,
+            pseudo_count,
+            self.name,
+            self.keys,
         )
 
     def stack_node(self) -> tuple[str, Any]:
@@ -205,7 +210,9 @@ class OptionalSampler(DistributionSampler):
         p = self.dist.p or 0.0
         missing = self.rng.random_sample(1 if size is None else size) < p
         values = [self.child.sample()] if size is None else plain_list(self.child.sample(size))
-        drawn = [self.dist.missing_value if gone else value for gone, value in zip(missing.tolist(), values, strict=True)]
+        drawn = [
+            self.dist.missing_value if gone else value for gone, value in zip(missing.tolist(), values, strict=True)
+        ]
         return drawn[0] if size is None else drawn
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ class RaggedRows(NamedTuple):
     lengths: Any
 
     @property
-    def count(self) -> int:
+    def rows(self) -> int:
         """Return the number of rows."""
         return len(self.offsets) - 1
 
@@ -42,7 +43,7 @@ class RaggedRows(NamedTuple):
 
     def owners(self) -> np.ndarray:
         """Return the row of each element."""
-        return np.repeat(np.arange(self.count), self.sizes())
+        return np.repeat(np.arange(self.rows), self.sizes())
 
 
 def of_its_row(error: RowError, offsets: np.ndarray) -> RowError:
@@ -70,7 +71,7 @@ class SequenceEncoder(DataSequenceEncoder):
         kinds = set(map(type, rows))
         if not kinds <= {list, tuple}:
             for i, row in enumerate(rows):
-                if isinstance(row, (Mapping, Set)) or not (hasattr(row, "__len__") and np.iterable(row)):
+                if isinstance(row, (Mapping, AbstractSet)) or not (hasattr(row, "__len__") and np.iterable(row)):
                     raise RowError(f"{row!r:.80} is not a sequence of elements", "Sequence", i)
         sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
@@ -79,13 +80,13 @@ class SequenceEncoder(DataSequenceEncoder):
         except RowError as error:
             raise of_its_row(error, offsets) from None
         try:
-            return RaggedRows(offsets, elements, self.length.seq_encode(sizes))
+            return RaggedRows(offsets, elements, self.length.seq_encode(sizes.tolist()))
         except RowError as error:
             raise error.inside("length") from None
 
     def row_count(self, payload: RaggedRows) -> int:
         """Return the number of rows."""
-        return payload.count
+        return payload.rows
 
     def nbytes(self, payload: RaggedRows) -> int:
         """Return the bytes of offsets, elements and lengths."""
@@ -105,21 +106,20 @@ class SequenceEncoder(DataSequenceEncoder):
         part = self.slice(payload, start, stop)
         sizes = part.sizes()
         result = [Column(sizes.astype(float))]
-        for column in self.encoder.columns(part.elements, 0, int(part.offsets[-1])) or []:
-            if column.labels is None:
-                result.append(_row_means(column, part))
-        return result
+        elements = self.encoder.columns(part.elements, 0, int(part.offsets[-1])) or []
+        return result + [_row_means(column, part) for column in elements if column.labels is None]
 
 
 def _end_to_end(rows: Sequence[Any], arrays: bool) -> Sequence[Any]:
     if arrays and len({(row.ndim, row.dtype) for row in rows}) == 1:
-        return np.concatenate(list(rows))
+        joined: Any = np.concatenate(list(rows))
+        return joined  # type: ignore[no-any-return]
     return list(chain.from_iterable(rows))
 
 
 def _row_means(column: Column, part: RaggedRows) -> Column:
     known = np.ones(len(column.values)) if column.missing is None else 1.0 - column.missing
     owners = part.owners()
-    weight = np.bincount(owners, known, part.count)
-    total = np.bincount(owners, known * column.values, part.count)
+    weight = np.bincount(owners, known, part.rows)
+    total = np.bincount(owners, known * column.values, part.rows)
     return Column(total / np.maximum(weight, 1.0), None, weight == 0.0 if (weight == 0.0).any() else None)

@@ -190,9 +190,9 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
 
     def seq_log_density(self, x: RaggedRows) -> np.ndarray:
         """Return the log-densities, shape (n,); elements are added in order, whatever stands around the row."""
-        result = np.bincount(x.owners(), self.dist.seq_log_density(x.elements), x.count)
+        result = np.asarray(np.bincount(x.owners(), self.dist.seq_log_density(x.elements), x.rows), float)
         if self.len_normalized:
-            result /= np.maximum(x.sizes(), 1)
+            result = result / np.maximum(x.sizes(), 1)
         return np.asarray(result + self.len_dist.seq_log_density(x.lengths))
 
     def sampler(self, seed: int | None = None) -> SequenceSampler:

@@ -68,7 +68,9 @@ class CategoricalDistribution(LeafDistribution):
     ) -> None:
         values = list(pmap.values())
         self.default_value = nonnegative(default_value, "default_value of a Categorical")
-        self.pmap = dict(zip(pmap, probabilities(values, "pmap of a Categorical").tolist(), strict=True)) if values else {}
+        self.pmap = (
+            dict(zip(pmap, probabilities(values, "pmap of a Categorical").tolist(), strict=True)) if values else {}
+        )
         self._finish(name, keys)
 
     def sampler(self, seed: int | None = None) -> CategoricalSampler:
@@ -144,5 +146,9 @@ class CategoricalEstimator(LeafEstimator):
         elif self.pseudo_count and weights:
             weights = {label: w + self.pseudo_count / len(weights) for label, w in weights.items()}
         total = math.fsum(weights.values())
-        pmap = {k: w / total for k, w in weights.items()} if total > 0.0 else dict.fromkeys(weights, 1.0 / max(1, len(weights)))
+        pmap = (
+            {k: w / total for k, w in weights.items()}
+            if total > 0.0
+            else dict.fromkeys(weights, 1.0 / max(1, len(weights)))
+        )
         return CategoricalDistribution(pmap, default, self.name, self.keys)

@@ -60,7 +60,9 @@ class DiagonalGaussianDistribution(LeafDistribution):
         self.mu = vector(mu, "mu of a DiagonalGaussian")
         self.covar = vector(covar, "covar of a DiagonalGaussian")
         if len(self.mu) != len(self.covar):
-            raise ValueError(f"mu has {len(self.mu)} entries and covar {len(self.covar)}; a DiagonalGaussian needs as many")
+            raise ValueError(
+                f"mu has {len(self.mu)} entries and covar {len(self.covar)}; a DiagonalGaussian needs as many"
+            )
         if not (self.covar > 0.0).all():
             raise ValueError(f"covar of a DiagonalGaussian must be positive, entry {int(np.argmin(self.covar))} is not")
         self.dim = len(self.mu)
@@ -130,13 +132,16 @@ class DiagonalGaussianEstimator(LeafEstimator):
         self.dim = None if dim is None else int(dim)
         self.pseudo_count = as_pair(pseudo_count)
         m0, v0 = (None, None) if suff_stat is None else suff_stat
-        self.suff_stat = (None if m0 is None else vector(m0, "suff_stat"), None if v0 is None else vector(v0, "suff_stat"))
+        self.suff_stat = (
+            None if m0 is None else vector(m0, "suff_stat"),
+            None if v0 is None else vector(v0, "suff_stat"),
+        )
         self.name, self.keys = name, keys
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
         self.leaf = _DiagonalGaussian(self.dim)
 
     def _estimate(self, stat: Moments) -> DiagonalGaussianDistribution:
-        weight, mean, scatter = float(stat.weight), dimensioned(self, stat, stat.mean), np.asarray(stat.scatter, float)
+        weight, mean, scatter = float(stat.weight), dimensioned(self, stat.mean), np.asarray(stat.scatter, float)
         (c_mean, c_var), (m0, v0) = self.pseudo_count, self.suff_stat
         if c_mean and m0 is not None:
             new = (weight * mean + c_mean * m0) / (weight + c_mean)
@@ -158,7 +163,7 @@ def as_pair(pseudo_count: Any) -> tuple[float | None, float | None]:
     return tuple(None if c is None else nonnegative(c, "pseudo_count") for c in (first, second))  # type: ignore[return-value]
 
 
-def dimensioned(estimator: Any, stat: Moments, mean: Any) -> np.ndarray:
+def dimensioned(estimator: Any, mean: Any) -> np.ndarray:
     """Return the mean as a vector; without data it is zero, of the dimension that the estimator was given.
 
     Raises

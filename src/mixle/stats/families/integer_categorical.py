@@ -95,7 +95,8 @@ def integer_codes(x: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
     low, high = int(values.min()), int(values.max())
     if high - low >= WIDEST:
         row = int(np.argmax(np.abs(values - values[0]) >= WIDEST // 2))
-        raise RowError(f"{values[row]} makes the range {low} to {high}, too wide for a table; use Categorical", "IntegerCategorical", row)
+        reason = f"{values[row]} makes the range {low} to {high}, too wide for a table; use Categorical"
+        raise RowError(reason, "IntegerCategorical", row)
     if high - low < 4 * len(values) + 1024:
         seen = np.bincount(values - low) > 0
         labels, codes = np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[values - low]
@@ -212,7 +213,7 @@ class IntegerCategoricalEstimator(LeafEstimator):
         highs = [high for _, high in spans] if self.max_val is None else [self.max_val]
         if not lows or not highs:
             raise ValueError(
-                "IntegerCategorical: without rows the range is unknown; pass IntegerCategoricalEstimator(min_val, max_val)"
+                "IntegerCategorical: without rows the range is unknown; pass min_val= and max_val= to its estimator"
             )
         return min(lows), max(highs)
 

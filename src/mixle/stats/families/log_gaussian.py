@@ -34,7 +34,7 @@ class _LogGaussian(SquareLeaf):
         return Rows(np.log(np.where(outside, 1.0, x)), None, outside)
 
     def base(self, rows: Rows) -> np.ndarray:
-        return np.negative(rows.x)
+        return np.asarray(-rows.x)
 
     def support(self) -> str:
         return "the numbers > 0"

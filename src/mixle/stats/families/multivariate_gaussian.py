@@ -72,7 +72,7 @@ class MultivariateGaussianDistribution(LeafDistribution):
     >>> MultivariateGaussianDistribution([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]])
     Traceback (most recent call last):
         ...
-    ValueError: covar of a MultivariateGaussian is singular: rank 1 of 2; drop the columns that ...
+    ValueError: covar of a MultivariateGaussian is singular: rank 1 of 2; drop columns that ...
     """
 
     _fields = ("mu", "covar")
@@ -115,7 +115,8 @@ def _symmetric(covar: Any, dim: int, what: str = "covar of a MultivariateGaussia
         raise ValueError(f"{what} must be finite")
     variances = np.diagonal(matrix)
     if not (variances > 0.0).all():
-        raise ValueError(f"{what} must have positive variances, entry {int(np.argmin(variances))} is {variances.min()!r}")
+        at = int(np.argmin(variances))
+        raise ValueError(f"{what} must have positive variances, entry {at} is {float(variances[at])!r}")
     size = np.sqrt(variances)
     if (np.abs(matrix - matrix.T) > 1e-8 * size[:, None] * size).any():
         raise ValueError(f"{what} must be symmetric")
@@ -188,7 +189,7 @@ class MultivariateGaussianEstimator(LeafEstimator):
         self.leaf = _MultivariateGaussian(self.dim)
 
     def _estimate(self, stat: Moments) -> MultivariateGaussianDistribution:
-        weight, mean, scatter = float(stat.weight), dimensioned(self, stat, stat.mean), np.asarray(stat.scatter, float)
+        weight, mean, scatter = float(stat.weight), dimensioned(self, stat.mean), np.asarray(stat.scatter, float)
         (c_mean, c_var), (m0, v0) = self.pseudo_count, self.suff_stat
         if c_mean and m0 is not None:
             new = (weight * mean + c_mean * m0) / (weight + c_mean)

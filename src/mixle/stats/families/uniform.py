@@ -28,7 +28,7 @@ class UniformStatistic(NamedTuple):
         Smallest and largest row of positive weight.
     """
 
-    count: float
+    count: float  # type: ignore[assignment]
     low: float | None
     high: float | None
 

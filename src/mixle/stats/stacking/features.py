@@ -98,6 +98,7 @@ class Features:
         self.block[0] = 1.0
         self.remaps = {slot.index: self._remap(slot.index) for slot in plan.codes}
         self._shift = np.arange(BLOCK)
+        self._ones: list[np.ndarray] = []
         self._raw = {slot.index: aligned(d, BLOCK) for slot, _, d in plan.quadratic}
 
     def _remap(self, index: int) -> np.ndarray:
@@ -130,7 +131,7 @@ class Features:
         for position, (slot, row, d) in enumerate(self.plan.quadratic):
             self._put_quadratic(position, slot.index, block, row, d, start, stop)
         if self.dense_labels and self.total_labels:
-            self._put_labels(block, start, stop)
+            self._put_labels(start, stop)
         return block
 
     def fill_squares(self, block: np.ndarray, start: int, stop: int, centre: np.ndarray) -> None:
@@ -187,16 +188,19 @@ class Features:
         a, b, where = part.span(start, stop)
         return self.remaps[slot_index].take(part.rows.x[a:b]), where
 
-    def _put_labels(self, block: np.ndarray, start: int, stop: int) -> None:
+    def _put_labels(self, start: int, stop: int) -> None:
         first = self.plan.dense
-        block[first:] = 0.0
         flat = self.block.reshape(-1)
+        for columns in self._ones:  # clearing what the last block set is cheaper than clearing all
+            flat[columns] = 0.0
+        self._ones = []
         for slot in self.plan.codes:
             columns, where = self.codes(slot.index, start, stop)
             columns += first
             columns *= BLOCK
             columns += self._shift[: len(columns)] if isinstance(where, slice) else where
             flat[columns] = 1.0
+            self._ones.append(columns)
 
 
 def fill_pairs(block: np.ndarray, row: int, d: int) -> None:

@@ -196,7 +196,9 @@ class Walk:
 
 def _base(part: Attached, start: int, stop: int) -> np.ndarray | None:
     rows, leaf = part.rows, part.slot.node.leaf
-    return None if rows is None or leaf is None else leaf.base(rows.cut(start, stop))
+    if rows is None or leaf is None:
+        return None
+    return leaf.base(rows.cut(start, stop)) if rows.base is None else rows.base[start:stop]
 
 
 def _weighted(r: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
