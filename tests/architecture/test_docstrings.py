@@ -1,0 +1,76 @@
+"""Every module says what it is; every public name says what it takes."""
+
+import ast
+import importlib
+import inspect
+import re
+
+import pytest
+from source_tree import FILES, MODULES, module_of, tree_of
+
+#: Where users import from: here every parameter is described. Elsewhere a docstring is enough.
+DOORS = {
+    "mixle.inference",
+    "mixle.inference.estimation",
+    "mixle.inference.streaming",
+    "mixle.sklearn",
+    "mixle.stats",
+    "mixle.stats.compute.pdist",
+    "mixle.tables",
+    "mixle.testing",
+    "mixle.utils.parallel.balance",
+    "mixle.utils.parallel.em_observability",
+    "mixle.utils.parallel.mpi",
+    "mixle.utils.parallel.multiprocessing",
+    "mixle.utils.parallel.planner",
+    "mixle.utils.parallel.resilient_em",
+    "mixle.utils.parallel.sdc_audit",
+}
+
+
+def parameters(obj):
+    try:
+        signature = inspect.signature(obj)
+    except (TypeError, ValueError):
+        return []
+    named = (p for p in signature.parameters.values() if p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD})
+    return [p.name for p in named if p.name not in {"self", "cls"} and not p.name.startswith("_")]
+
+
+def undocumented(obj):
+    """Return the parameters that no docstring of the object describes."""
+    text = inspect.getdoc(obj) or ""
+    if inspect.isclass(obj):
+        text += "\n" + (inspect.getdoc(obj.__init__) or "")
+    section = re.search(r"^(Parameters|Attributes)\n-+\n", text, flags=re.MULTILINE)
+    body = text[section.end() :] if section else ""
+    described = set(re.findall(r"\w+", " ".join(re.findall(r"^[*\w][*\w, ]*(?= ?:|$)", body, flags=re.MULTILINE))))
+    return [name for name in parameters(obj) if name not in described]
+
+
+@pytest.mark.parametrize("path", FILES, ids=[module_of(path) for path in FILES])
+def test_module_has_a_docstring(path):
+    assert (ast.get_docstring(tree_of(path)) or "").strip()
+
+
+def exported(module):
+    """Yield the functions and classes that a module exports."""
+    loaded = importlib.import_module(module)
+    for name in getattr(loaded, "__all__", ()):
+        obj = getattr(loaded, name)
+        if inspect.isfunction(obj) or inspect.isclass(obj):
+            yield name, obj
+
+
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - {"mixle.__main__"}))
+def test_exported_names_have_a_docstring(module):
+    assert not [name for name, obj in exported(module) if not (obj.__doc__ or "").strip()]
+
+
+@pytest.mark.parametrize("module", sorted(DOORS & MODULES.keys()))
+def test_parameters_of_public_names_are_described(module):
+    public = [
+        (name, obj) for name, obj in exported(module) if not (inspect.isclass(obj) and issubclass(obj, BaseException))
+    ]
+    silent = {name: undocumented(obj) for name, obj in public}
+    assert not {name: names for name, names in silent.items() if names}

@@ -1,0 +1,419 @@
+"""The handle: four calls over any transport, the same bits over all of them, and errors that say what to do."""
+
+import copy
+import gc
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from fold_support import (
+    SHARDS,
+    ClosableTransport,
+    FailingModel,
+    PlainEncoder,
+    PlainEstimator,
+    PlainModel,
+    ReversedTransport,
+    ScriptedTransport,
+    handle_over,
+    numbers,
+)
+
+from mixle.errors import HandleClosed, ImpossibleEvidenceError, RoundLosses, RowError, TaskError, WorkerLost
+from mixle.utils.parallel.folding.handle import EncodedDataHandle, EncodedFold, Handle, is_encoded_data_handle, is_ours
+from mixle.utils.parallel.folding.inputs import make_source
+from mixle.utils.parallel.folding.round import run_round
+from mixle.utils.parallel.folding.shards import Contiguous, Strided
+from mixle.utils.parallel.folding.tasks import Result, Score
+from mixle.utils.parallel.transports.local import LocalTransport
+
+
+def fit(handle):
+    estimator = PlainEstimator()
+    start = handle.pysp_seq_initialize(estimator, 3, 0.3)
+    model = handle.pysp_seq_estimate(estimator, start)
+    nobs, value = handle.pysp_stream_accumulate(estimator, model)
+    count, score = handle.pysp_seq_log_density_sum(model)
+    return start.bits(), model.bits(), nobs, value, count, score.hex()
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+@pytest.mark.parametrize("sub_chunks", [1, 3])
+def test_order_of_arrival_and_threads_change_no_bit(shards, sub_chunks):
+    rows = numbers()
+    reference = fit(handle_over(LocalTransport(), rows, shards, sub_chunks))
+    assert fit(handle_over(LocalTransport(3), rows, shards, sub_chunks)) == reference
+    assert fit(handle_over(ReversedTransport(), rows, shards, sub_chunks)) == reference
+
+
+def test_the_e_step_is_a_hand_fold_of_the_documented_split():
+    rows = numbers()
+    total = PlainEstimator().accumulator_factory().make()
+    for s in range(3):
+        part = np.array(rows[s::3])
+        shard = PlainEstimator().accumulator_factory().make()
+        shard.seq_update(part, np.ones(len(part)), None)
+        total.combine(shard.value())
+    nobs, value = handle_over(LocalTransport(), rows, 3).pysp_stream_accumulate(PlainEstimator(), None)
+    assert (nobs, value) == (103.0, total.value())
+
+
+def test_a_start_is_the_same_across_shard_maps_to_rounding():
+    rows = numbers()
+    starts = [
+        handle_over(LocalTransport(), rows, shards).pysp_seq_initialize(PlainEstimator(), 3, 0.3)
+        for shards in (*SHARDS, Contiguous(4), 103)
+    ]
+    for start in starts:
+        assert start.mu == pytest.approx(starts[0].mu, rel=1e-13)
+        assert start.sigma2 == pytest.approx(starts[0].sigma2, rel=1e-12)
+
+
+def test_one_pass_returns_statistic_and_score():
+    handle, model = handle_over(LocalTransport(), numbers()), PlainModel(1.0, 3.0)
+    step = handle.estep(PlainEstimator(), model)
+    assert (step.nobs, step.value) == handle.pysp_stream_accumulate(PlainEstimator(), model)
+    assert (step.nobs, step.log_density) == handle.pysp_seq_log_density_sum(model)
+    assert handle.m_step(PlainEstimator(), step).bits() == handle.pysp_seq_estimate(PlainEstimator(), model).bits()
+    assert np.isnan(handle.estep(PlainEstimator(), None).log_density)
+
+
+def test_the_m_step_is_given_the_total_weight_and_may_keep_empty_components():
+    class Keeping(PlainEstimator):
+        def keep_empty(self, model, previous, value):
+            return model, previous, value
+
+    handle, estimator, model = handle_over(LocalTransport(), numbers()), Keeping(), PlainModel(0.0, 1.0)
+    _, previous, value = handle.pysp_seq_estimate(estimator, model)
+    assert estimator.seen == [103.0]
+    assert previous is model
+    assert value == handle.pysp_stream_accumulate(estimator, model)[1]
+    assert isinstance(handle.pysp_seq_estimate(estimator, None), PlainModel)
+
+
+def test_weights_are_what_repeated_rows_are():
+    rows = [1.0, 2.0, 5.0]
+    weighted = handle_over(LocalTransport(), rows, 2, weights=np.array([2.0, 0.0, 1.0]))
+    assert weighted.pysp_stream_accumulate(PlainEstimator(), None) == (3.0, (7.0, 27.0, 3.0, 3.0))
+    model = PlainModel(0.0, 1.0)
+    repeated = handle_over(LocalTransport(), [1.0, 1.0, 5.0], 2)
+    assert weighted.pysp_seq_log_density_sum(model) == pytest.approx(repeated.pysp_seq_log_density_sum(model))
+
+
+def test_a_start_never_keeps_a_row_of_zero_weight():
+    weights = np.zeros(103)
+    weights[40:43] = 1.0
+    estimator = PlainEstimator()
+    handle_over(LocalTransport(), numbers(), 4, weights=weights).pysp_seq_initialize(estimator, 0, 1.0)
+    assert estimator.seen == [3.0]
+
+
+@pytest.mark.parametrize("shards", [1, 3, Contiguous(3)])
+@pytest.mark.parametrize("first", [0, 7])
+def test_a_start_that_keeps_no_row_uses_the_first_one(shards, first):
+    rows = numbers()
+    weights = None if first == 0 else np.where(np.arange(103) >= first, 1.0, 0.0)
+    estimator = PlainEstimator()
+    model = handle_over(LocalTransport(), rows, shards, weights=weights).pysp_seq_initialize(estimator, 0, 1e-12)
+    assert model.mu == rows[first]
+    assert estimator.seen == [1.0]
+
+
+def test_a_random_state_is_advanced_and_any_source_of_randomness_is_taken():
+    handle, state = handle_over(LocalTransport(), numbers()), np.random.RandomState(3)
+    first, second = (handle.pysp_seq_initialize(PlainEstimator(), state, 0.3).bits() for _ in range(2))
+    assert first == handle.pysp_seq_initialize(PlainEstimator(), 3, 0.3).bits()
+    assert first != second
+    for rng in (np.int64(3), np.random.default_rng(3)):
+        assert isinstance(handle.pysp_seq_initialize(PlainEstimator(), rng, 0.3), PlainModel)
+
+
+@pytest.mark.parametrize(
+    ("rng", "p", "error", "words"),
+    [
+        (0, 0, ImpossibleEvidenceError, "p = 0 keeps no row"),
+        (0, 0.0, ValueError, "p = 0 keeps no row"),
+        (0, -0.1, ValueError, r"\(0, 1\]"),
+        (0, 1.1, ValueError, r"\(0, 1\]"),
+        (0, float("nan"), ValueError, r"\(0, 1\]"),
+        (0, True, TypeError, "p must be a probability"),
+        (0, "0.1", ValueError, "p must be"),
+        (0, None, TypeError, "p must be a probability"),
+        (None, 0.1, TypeError, "pass e.g. rng=0"),
+        (True, 0.1, TypeError, "pass e.g. rng=0"),
+        ("seed", 0.1, TypeError, "pass e.g. rng=0"),
+    ],
+)
+def test_wrong_arguments_of_a_start_are_refused(rng, p, error, words):
+    if p == "0.1":
+        p = "x"
+        error = TypeError
+    with pytest.raises(error, match=words):
+        handle_over(LocalTransport(), numbers()).pysp_seq_initialize(PlainEstimator(), rng, p)
+
+
+class Components(PlainEstimator):
+    def num_start_components(self):
+        return 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "weights", "words"),
+    [
+        ([1.0, 2.0], None, r"K=5 .* n=2 rows"),
+        ([1.0] * 9, [1.0] * 4 + [0.0] * 5, r"K=5 .* n=4 rows"),
+    ],
+)
+def test_a_start_needs_as_many_rows_as_components(rows, weights, words):
+    handle = handle_over(LocalTransport(), rows, weights=None if weights is None else np.array(weights))
+    with pytest.raises(ValueError, match=words):
+        handle.pysp_seq_initialize(Components(), 0, 0.5)
+
+
+def test_a_start_of_too_many_components_says_how_many_columns_were_read():
+    class Matrix(PlainEncoder):
+        def seq_encode(self, rows):
+            return rows
+
+    handle = Handle(LocalTransport(), make_source(np.zeros((1, 55)), Matrix(), Strided(1), 1, None, None))
+    with pytest.raises(ValueError, match=r"K=5 .* n=1 row of 55 columns"):
+        handle.pysp_seq_initialize(Components(), 0, 0.5)
+
+
+class Trouble(Exception):
+    def __init__(self, code, where):
+        super().__init__(code, where)
+        self.code = code
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError("no"),
+        KeyError("k"),
+        OSError(2, "gone"),
+        UnicodeDecodeError("utf-8", b"x", 0, 1, "odd"),
+        Trouble(7, "here"),
+        RowError("is odd", "Plain", 0),
+        MemoryError(),
+        StopIteration(),
+        RuntimeError("r"),
+        ExceptionGroup("g", [ValueError("v")]),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_a_users_exception_is_raised_once_as_both_types(error):
+    rows = [float(i) for i in range(9)]
+    handle = handle_over(LocalTransport(), rows, 3)
+    with pytest.raises(TaskError) as caught:
+        handle.pysp_seq_log_density_sum(FailingModel(4.0, error))
+    raised = caught.value
+    assert isinstance(raised, RuntimeError)
+    assert isinstance(raised, type(error))
+    assert raised.shard == 1
+    assert "seq_log_density" in raised.remote_traceback
+    assert "seq_log_density" in str(raised.__cause__)
+    assert type(error).__name__ in str(raised) or isinstance(error, RowError)
+    again = pickle.loads(pickle.dumps(raised))
+    assert (str(again), again.shard, isinstance(again, type(error))) == (str(raised), 1, True)
+    assert handle.pysp_seq_log_density_sum(PlainModel(0.0, 1.0))[0] == 9.0
+
+
+def test_a_surfaced_exception_keeps_what_the_users_carried():
+    with pytest.raises(Trouble) as caught:
+        handle_over(LocalTransport(), [1.0]).pysp_seq_log_density_sum(FailingModel(1.0, Trouble(7, "here")))
+    assert caught.value.code == 7
+    assert caught.value.args == (7, "here")
+
+
+def test_a_row_error_reads_the_same_on_every_backend_and_names_the_row():
+    error = RowError("is odd", "Plain", 1)
+    with pytest.raises(ValueError, match="is odd") as caught:
+        handle_over(LocalTransport(), [float(i) for i in range(9)], 3).pysp_seq_log_density_sum(
+            FailingModel(4.0, error)
+        )
+    assert str(caught.value) == "Row 4 (Plain): is odd"
+    assert (caught.value.row, caught.value.shard) == (4, 1)
+    assert caught.value.__notes__ == ["raised by shard 1"]
+
+
+def test_the_first_failing_shard_is_raised_whatever_order_results_arrive_in():
+    class EveryShard(PlainModel):
+        def seq_log_density(self, x):
+            raise ValueError(x[0])
+
+    for transport in (LocalTransport(), ReversedTransport(), LocalTransport(3)):
+        with pytest.raises(ValueError, match="shard 0") as caught:
+            handle_over(transport, [float(i) for i in range(9)], 3).pysp_seq_log_density_sum(EveryShard(0.0, 1.0))
+        assert caught.value.shard == 0
+
+
+def results(*shards):
+    return [Result(i, 1, 1.0, None, float(i)) for i in shards]
+
+
+def test_losses_are_raised_after_what_arrived():
+    lost = RoundLosses("one worker lost")
+    lost.losses = (WorkerLost("gone"),)
+    with pytest.raises(RoundLosses) as caught:
+        run_round(ScriptedTransport(results(1), {0: 1, 1: 1}, lost), Score(None))
+    assert caught.value is lost
+
+
+def test_a_users_error_outranks_losses_and_names_them():
+    failed = handle_over(LocalTransport(), [1.0], 1).transport
+    (bad,) = failed.map(Score(FailingModel(1.0, KeyError("k"))))
+    with pytest.raises(KeyError) as caught:
+        run_round(ScriptedTransport([bad], {0: 1, 1: 1}, RoundLosses("two lost")), Score(None))
+    assert "in the same round: two lost" in caught.value.__notes__
+
+
+def test_a_transport_must_deliver_every_shard_once():
+    with pytest.raises(RuntimeError, match="delivered shard 1 twice"):
+        run_round(ScriptedTransport(results(1, 1), {1: 1}), Score(None))
+    with pytest.raises(RuntimeError, match=r"no result for shards \[0, 2\]"):
+        run_round(ScriptedTransport(results(1), {0: 1, 1: 1, 2: 1}), Score(None))
+
+
+def test_a_bad_row_is_refused_at_load_and_the_transport_is_closed():
+    transport = ClosableTransport()
+    with pytest.raises(RowError, match=r"Row 5 \(Plain\): 'x' is not a number"):
+        handle_over(transport, [0.0, 1.0, 2.0, 3.0, 4.0, "x", 6.0])
+    assert transport.closes == 1
+
+
+def test_a_closed_handle_says_so_and_keeps_its_length():
+    transport = ClosableTransport()
+    with handle_over(transport, numbers()) as handle:
+        assert not handle.closed
+    handle.close()
+    assert handle.closed
+    assert len(handle) == handle.size == 103
+    calls = {
+        "llsum": lambda: handle.pysp_seq_log_density_sum(PlainModel(0.0, 1.0)),
+        "update": lambda: handle.pysp_seq_estimate(PlainEstimator(), None),
+        "init": lambda: handle.pysp_seq_initialize(PlainEstimator(), 0, 0.5),
+    }
+    for verb, call in calls.items():
+        message = f"this parallel encoded-data handle is closed: {verb} cannot be served"
+        with pytest.raises(HandleClosed, match=message) as caught:
+            call()
+        assert isinstance(caught.value, RuntimeError)
+
+
+def test_closing_a_local_handle_changes_nothing():
+    handle = handle_over(LocalTransport(), numbers())
+    handle.close()
+    assert not handle.closed
+    assert handle.pysp_seq_estimate(PlainEstimator(), None).mu == pytest.approx(np.mean(numbers()))
+
+
+@pytest.mark.parametrize("copying", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_handle_cannot_be_pickled_or_copied(copying):
+    with pytest.raises(TypeError, match=r"call encoded_data\(rows, estimator\) where they arrive"):
+        copying(handle_over(LocalTransport(), numbers()))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_handle_does_not_work_in_a_forked_child():
+    transport = ClosableTransport()
+    handle = handle_over(transport, numbers())
+    read, write = os.pipe()
+    gc.collect()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            handle.close()
+            handle.pysp_seq_estimate(PlainEstimator(), None)
+        except TypeError as error:
+            os.write(write, f"{transport.closes} {error}".encode())
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    os.close(write)
+    with os.fdopen(read) as answer:
+        text = answer.read()
+    assert text.startswith("0 this Handle was made before a fork")
+    assert "call encoded_data(rows, estimator) in this process" in text
+    assert not handle.closed
+
+
+def test_two_threads_on_one_handle_take_turns():
+    inside, most = [], []
+
+    class Watched(LocalTransport):
+        def map(self, task):
+            inside.append(1)
+            most.append(len(inside))
+            yield from super().map(task)
+            inside.pop()
+
+    handle = handle_over(Watched(), numbers())
+    gate = threading.Barrier(4)
+
+    def work():
+        gate.wait()
+        for _ in range(20):
+            handle.pysp_seq_estimate(PlainEstimator(), None)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1
+    assert len(most) == 80
+
+
+def test_only_our_own_methods_are_fused(monkeypatch):
+    handle = handle_over(LocalTransport(), numbers())
+    assert is_ours(handle)
+
+    class Sub(Handle):
+        def pysp_seq_estimate(self, estimator, prev_estimate):
+            return super().pysp_seq_estimate(estimator, prev_estimate)
+
+    assert not is_ours(Sub(LocalTransport(), make_source([1.0], PlainEncoder(), Strided(1), 1, None, None)))
+    assert not is_ours(object())
+    handle.pysp_seq_log_density_sum = handle.pysp_seq_estimate
+    assert not is_ours(handle)
+    other = handle_over(LocalTransport(), numbers())
+    with monkeypatch.context() as patch:
+        patch.setattr(Handle, "pysp_seq_estimate", Handle.pysp_stream_accumulate)
+        assert not is_ours(other)
+    assert is_ours(other)
+
+
+def test_a_handle_is_told_by_structure():
+    class Foreign:
+        pysp_seq_log_density_sum = pysp_seq_estimate = pysp_seq_initialize = pysp_stream_accumulate = None
+
+    assert is_encoded_data_handle(handle_over(LocalTransport(), numbers()))
+    assert isinstance(Foreign(), EncodedFold) == is_encoded_data_handle(Foreign())
+    assert not is_encoded_data_handle(Foreign)
+    assert not is_encoded_data_handle([1.0])
+
+
+def test_the_base_class_documents_and_does_nothing():
+    with EncodedDataHandle() as base:
+        for call in (
+            lambda: base.pysp_seq_log_density_sum(None),
+            lambda: base.pysp_seq_estimate(None, None),
+            lambda: base.pysp_seq_initialize(None, None, 0.1),
+            lambda: base.pysp_stream_accumulate(None, None),
+        ):
+            with pytest.raises(NotImplementedError):
+                call()
+
+
+def test_a_repr_tells_rows_shards_and_state():
+    with handle_over(ClosableTransport(), numbers()) as handle:
+        assert repr(handle) == "<Handle: 103 rows in 3 shards on pool>"
+    assert repr(handle) == "<Handle: 103 rows in 3 shards on pool, closed>"
+
+
+def test_apply_answers_in_shard_order():
+    handle = handle_over(ReversedTransport(), numbers(10), 3)
+    assert handle.apply(lambda shard, k: (shard.id, shard.rows * k), 2) == [(0, 8), (1, 6), (2, 6)]

@@ -1,0 +1,221 @@
+"""Tasks: pure functions of a shard, and a draw per row that depends on nothing but seed and position."""
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from fold_support import FailingModel, PlainAccumulator, PlainEncoder, PlainEstimator, PlainModel, numbers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mixle.errors import RowError
+from mixle.utils.parallel.folding import draws as drawing
+from mixle.utils.parallel.folding.draws import draws
+from mixle.utils.parallel.folding.shards import Strided, cut, encode_shard, pick
+from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Initialize, Sample, Score, execute
+
+
+def shard_of(rows, number=0, count=1, sub_chunks=1, weights=None):
+    shard_map = Strided(count)
+    positions = shard_map.resolve(len(rows))[number]
+    part = None if weights is None else pick(np.asarray(weights, float), positions)
+    return encode_shard(
+        number, pick(rows, positions), positions, PlainEncoder(), cut(positions, sub_chunks, shard_map), part
+    )
+
+
+@given(
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 10**6),
+    st.integers(0, 300),
+    st.sampled_from([1, 2, 3, 4, 5, drawing.SKIP_LIMIT, drawing.SKIP_LIMIT + 1, 97, 1024]),
+)
+def test_a_row_draws_the_same_number_in_every_range(seed, start, count, step):
+    from numpy.random import Generator, Philox
+
+    positions = range(start, start + count * step, step)
+    found = draws(seed, positions)
+    assert found.shape == (count,)
+    for i in {0, count // 2, count - 1} if count else ():
+        generator = Philox(key=seed)
+        generator.advance(positions[i] // 4)
+        assert found[i] == Generator(generator).random(4)[positions[i] % 4]
+
+
+@pytest.mark.parametrize("step", [1, drawing.SKIP_LIMIT, drawing.SKIP_LIMIT + 1])
+def test_draws_do_not_depend_on_the_block(monkeypatch, step):
+    positions = range(7, 7 + 1000 * step, step)
+    whole = draws(3, positions)
+    monkeypatch.setattr(drawing, "BLOCK", 64)
+    assert (draws(3, positions) == whole).all()
+
+
+def test_one_accumulator_serves_all_chunks_of_a_shard():
+    made = []
+
+    class Factory:
+        def make(self):
+            made.append(PlainAccumulator())
+            return made[-1]
+
+    class Estimator:
+        def accumulator_factory(self):
+            return Factory()
+
+    rows = numbers(20)
+    result = execute(Accumulate(Estimator(), None), shard_of(rows, sub_chunks=3))
+    expected = PlainAccumulator()
+    for j in range(3):
+        part = np.array(rows[j::3])
+        expected.seq_update(part, np.ones(len(part)), None)
+    assert len(made) == 1
+    assert result.value == expected.value()
+    assert (result.rows, result.weight, result.log_density, result.error) == (20, 20.0, None, None)
+
+
+def test_the_e_step_scores_the_model_it_was_given():
+    rows, model = numbers(20), PlainModel(1.0, 2.0)
+    shard = shard_of(rows, sub_chunks=2)
+    both = execute(Accumulate(PlainEstimator(), model), shard)
+    assert both.log_density == execute(Score(model), shard).log_density
+    assert both.log_density == pytest.approx(model.seq_log_density(np.array(rows)).sum(), rel=1e-12)
+    assert execute(Accumulate(PlainEstimator(), model, scored=False), shard).log_density is None
+
+
+def test_an_accumulator_that_scores_is_asked_once():
+    class Scoring(PlainAccumulator):
+        def seq_update(self, x, weights, estimate):
+            raise AssertionError("the scored form is there")
+
+        def seq_update_scored(self, x, weights, estimate):
+            PlainAccumulator.seq_update(self, x, np.ones(len(x)) if weights is None else weights, estimate)
+            return 7.0, 2
+
+    class Factory:
+        make = Scoring
+
+    class Estimator:
+        def accumulator_factory(self):
+            return Factory()
+
+    result = execute(Accumulate(Estimator(), PlainModel(0.0, 1.0)), shard_of(numbers(10), sub_chunks=3))
+    assert result.log_density == 21.0
+    assert result.receipt["left_out"] == 6
+
+
+def test_weights_multiply_statistics_and_scores():
+    rows, weights, model = [1.0, 2.0, 4.0], [0.5, 0.0, 2.0], PlainModel(0.0, 1.0)
+    result = execute(Accumulate(PlainEstimator(), model), shard_of(rows, weights=weights))
+    assert result.value == (8.5, 32.5, 2.5, 2.5)
+    assert result.weight == 2.5
+    scores = model.seq_log_density(np.array(rows))
+    assert result.log_density == pytest.approx(0.5 * scores[0] + 2.0 * scores[2])
+
+
+def test_a_row_of_zero_weight_may_be_impossible():
+    class Half(PlainModel):
+        def seq_log_density(self, x):
+            return np.where(x > 0, super().seq_log_density(x), -np.inf)
+
+    shard = shard_of([-1.0, 2.0], weights=[0.0, 1.0])
+    assert np.isfinite(execute(Score(Half(0.0, 1.0)), shard).log_density)
+    assert execute(Score(Half(0.0, 1.0)), shard_of([-1.0, 2.0])).log_density == -np.inf
+
+
+def test_a_score_of_the_wrong_shape_is_refused():
+    class Wrong(PlainModel):
+        def seq_log_density(self, x):
+            return np.zeros((len(x), 1))
+
+    result = execute(Score(Wrong(0.0, 1.0)), shard_of(numbers(4)))
+    assert "returned shape (4, 1) for 4 rows" in result.error.message
+
+
+def test_sampling_finds_the_smallest_draws_wherever_rows_live():
+    rows, everything = numbers(500), draws(11, range(500))
+    wanted = np.sort(everything)[:40]
+    for count in (1, 3):
+        found = []
+        for number in range(count):
+            value = execute(Sample(11, 40), shard_of(rows, number, count, sub_chunks=2)).value
+            assert all(columns is None for _, _, columns in value)
+            assert sum(len(piece[0]) for piece in value) == 40
+            for row_draws, positions, _ in value:
+                assert (everything[positions] == row_draws).all()
+            found += [piece[0] for piece in value]
+        assert (np.sort(np.concatenate(found))[:40] == wanted).all()
+
+
+def test_sampling_leaves_out_rows_of_zero_weight_and_takes_all_of_a_small_shard():
+    weights = np.ones(30)
+    weights[::2] = 0.0
+    value = execute(Sample(0, 100), shard_of(numbers(30), weights=weights)).value
+    assert sorted(i for _, positions, _ in value for i in positions) == list(range(1, 30, 2))
+
+
+def test_a_start_keeps_rows_by_their_draw_only():
+    rows = numbers(200)
+    kept = [x for x, draw in zip(rows, draws(5, range(200)), strict=True) if draw < 0.2]
+    for count in (1, 4):
+        results = [execute(Initialize(PlainEstimator(), 0.2, 5), shard_of(rows, s, count, 2)) for s in range(count)]
+        assert sum(result.weight for result in results) == len(kept)
+        assert sum(result.value[0] for result in results) == pytest.approx(sum(kept))
+
+
+def test_a_start_of_all_rows_is_the_e_step_of_a_leaf():
+    shard = shard_of(numbers(50), weights=np.arange(50.0))
+    start = execute(Initialize(PlainEstimator(), 1.0, 5), shard)
+    assert start.value == execute(Accumulate(PlainEstimator(), None), shard).value
+
+
+def test_a_start_can_be_told_to_keep_a_row():
+    result = execute(Initialize(PlainEstimator(), 1e-9, 5, keep_first=4), shard_of([float(i) for i in range(9)], 1, 3))
+    assert result.value == (4.0, 16.0, 1.0, 1.0)
+
+
+def test_apply_returns_what_the_function_returns():
+    result = execute(Apply(lambda shard, k: (shard.id, shard.rows * k), (3,)), shard_of(numbers(7), 1, 2), worker=5)
+    assert result.value == (1, 9)
+    assert result.receipt["worker"] == 5
+
+
+def test_a_receipt_holds_the_times():
+    receipt = execute(Score(PlainModel(0.0, 1.0)), shard_of(numbers(7))).receipt
+    assert receipt["seconds"] >= 0.0
+    assert receipt["cpu_seconds"] >= 0.0
+
+
+def test_a_users_exception_becomes_a_fault_with_everything_it_said():
+    result = execute(Score(FailingModel(2.0, ZeroDivisionError("no"))), shard_of([1.0, 2.0]))
+    assert (result.value, result.rows) == (None, 2)
+    fault = result.error
+    assert (fault.type_name, fault.message, fault.row) == ("ZeroDivisionError", "no", None)
+    assert "seq_log_density" in fault.traceback_text
+    assert isinstance(pickle.loads(fault.pickled), ZeroDivisionError)
+
+
+def test_a_row_in_an_exception_becomes_its_position_in_the_data():
+    error = RowError("is odd", "Plain", 1, ("a",))
+    result = execute(Score(FailingModel(7.0, error)), shard_of([float(i) for i in range(9)], 1, 3, sub_chunks=2))
+    # shard 1 holds rows 1, 4, 7; its first sub-chunk holds rows 1 and 7
+    assert (result.error.row, result.error.fields) == (7, ("a",))
+    assert result.error.message == "Row 7, field 'a' (Plain): is odd"
+    assert pickle.loads(result.error.pickled).row == 7
+
+
+def test_an_exception_that_cannot_be_pickled_still_tells_its_text():
+    class Local(Exception):
+        def __init__(self, a, b):
+            super().__init__(f"{a}{b}")
+            self.lock = threading.Lock()  # a thing that cannot travel
+
+    error = Local(1, 2)
+    result = execute(Score(FailingModel(1.0, error)), shard_of([1.0]))
+    assert result.error.pickled is None
+    assert (result.error.type_name, result.error.message) == ("Local", "12")
+
+
+def test_an_interrupt_is_not_a_fault():
+    with pytest.raises(KeyboardInterrupt):
+        execute(Score(FailingModel(1.0, KeyboardInterrupt())), shard_of([1.0]))
