@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["cholesky", "correlation", "smallest_eigenvalue"]
+__all__ = ["UNIT", "cholesky", "correlation", "smallest_eigenvalue"]
 
+#: Unit roundoff of float64.
 UNIT = 2.0**-53
 #: A factor whose forward error bound in a score exceeds this is computed again.
 LOSS = 1e-11

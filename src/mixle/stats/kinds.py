@@ -154,6 +154,8 @@ class QuadraticLeaf(Leaf):
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
         """Return the normal log-density by forward substitution, the same for a row alone or among others."""
         mean, factor = self.location(dist)[0], self.factor(dist)
+        if not len(rows.x):
+            return np.zeros(0)
         half = forward_square(factor, rows.x.T - mean[:, None])
         half *= -0.5
         half += -0.5 * len(mean) * LOG_2PI - float(np.add.reduce(np.log(np.diagonal(factor))))

@@ -105,9 +105,11 @@ def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None) -> np.
             raise RowError(f"rows are vectors, the array has shape {rows.shape}", family, 0 if len(rows) else None)
         values = rows if rows.dtype == np.float64 else rows.astype(float)
     else:
-        values = _stack_rows(rows, family)
+        values = _stack_rows(rows, family, dim)
     if dim is not None and len(values) and values.shape[1] != dim:
         raise RowError(f"the row has {values.shape[1]} entries, {dim} are expected", family, 0)
+    if not len(values):
+        return np.zeros((0, dim or values.shape[1]))
     bad = first_not_finite(values)
     if bad is not None:
         entry = int(np.argmin(np.isfinite(values[bad])))
@@ -115,16 +117,16 @@ def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None) -> np.
     return values
 
 
-def _stack_rows(rows: Sequence[Any], family: str) -> np.ndarray:
+def _stack_rows(rows: Sequence[Any], family: str, dim: int | None) -> np.ndarray:
     if not len(rows):
         return np.zeros((0, 0))
-    width = None
+    width = dim
     for i, row in enumerate(rows):
         if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
             raise _bad(row, family, i, "a vector of numbers")
         width = len(row) if width is None else width
         if len(row) != width:
-            raise RowError(f"the row has {len(row)} entries, row 0 has {width}", family, i)
+            raise RowError(f"the row has {len(row)} entries, {width} are expected", family, i)
     kinds = {type(v) for row in rows for v in row}
     if kinds <= _PLAIN:
         return np.array([list(row) for row in rows], dtype=float).reshape(len(rows), width or 0)

@@ -44,7 +44,7 @@ def missing_rows(rows: Sequence[Any], sentinel: Any) -> np.ndarray:
             return same
     if sentinel is None:
         if set(map(type, rows)) <= {float, type(None)}:
-            return np.isnan(np.array(rows, dtype=float))
+            return np.asarray(np.isnan(np.array(rows, dtype=float)))
         found: Iterable[bool] = map(is_missing, rows)
     elif is_missing(sentinel):
         found = (value is not None and is_missing(value) for value in rows)

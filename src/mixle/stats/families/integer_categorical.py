@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,29 @@ from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import read_integers
 
-__all__ = ["IntegerCategoricalDistribution", "IntegerCategoricalEstimator", "IntegerCategoricalSampler"]
+__all__ = ["IntegerCategoricalDistribution", "IntegerCategoricalEstimator", "IntegerCategoricalSampler", "IntegerCounts"]
 
 #: A wider range is refused: its table would have an entry for every integer in between.
 WIDEST = 1 << 24
+
+
+class IntegerCounts(NamedTuple):
+    """Weight of each integer of a range; without rows both parts are None.
+
+    Attributes
+    ----------
+    min_val : int or None
+        Smallest integer.
+    counts : ndarray, shape (k,), or None
+        Weight of it and of those that follow.
+    """
+
+    min_val: int | None
+    counts: np.ndarray | None
+
+    def scaled(self, c: float) -> IntegerCounts:
+        """Return the counts times `c`, over the same range."""
+        return IntegerCounts(self.min_val, None if self.counts is None else self.counts * c)
 
 
 class _IntegerCategorical(CodeLeaf):
@@ -59,14 +78,14 @@ class _IntegerCategorical(CodeLeaf):
     def model_labels(self, dist: Any) -> tuple[Any, ...]:
         return tuple(range(dist.min_val, dist.max_val + 1))
 
-    def to_value(self, stat: CodeCounts) -> tuple[int | None, np.ndarray | None]:
+    def to_value(self, stat: CodeCounts) -> IntegerCounts:
         if not stat.labels:
-            return None, None
+            return IntegerCounts(None, None)
         labels = np.array(stat.labels, np.int64)
         low = int(labels.min())
         counts = np.zeros(_width(low, int(labels.max())))
         counts[labels - low] = stat.counts
-        return low, counts
+        return IntegerCounts(low, counts)
 
     def from_value(self, value: Any) -> CodeCounts:
         if isinstance(value, CodeCounts):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.cholesky import cholesky, correlation, smallest_eigenvalue
+from mixle.stats.cholesky import UNIT, cholesky, correlation, smallest_eigenvalue
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import floor_variance, positive, vector
 from mixle.stats.families.diagonal_gaussian import as_pair, dimensioned
@@ -222,15 +222,16 @@ class MultivariateGaussianEstimator(LeafEstimator):
 def _with_ridge(covar: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the covariance, with a ridge relative to each variance where it is too near a singular one."""
     matrix = correlation(covar)[1]
+    least = max(RIDGE, 64.0 * UNIT * len(covar) ** 2)  # well above where a covariance counts as singular
     try:
         inverse = np.linalg.inv(np.linalg.cholesky(matrix))
-        if 1.0 / np.square(inverse).sum() > 4.0 * RIDGE:
+        if 1.0 / np.square(inverse).sum() > 4.0 * least:
             return covar, ()
     except np.linalg.LinAlgError:
         pass
     smallest = smallest_eigenvalue(matrix)
-    if smallest >= RIDGE:
+    if smallest >= least:
         return covar, ()
-    ridge = RIDGE - smallest
+    ridge = least - smallest
     covar[np.diag_indices(len(covar))] *= 1.0 + ridge
     return covar, (f"MultivariateGaussian: a ridge of {ridge:.3g} of each variance was added",)

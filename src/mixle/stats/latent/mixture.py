@@ -264,7 +264,7 @@ class MixtureEstimator(ParameterEstimator):
 
     def keep_empty(self, model: MixtureDistribution, previous: Any, suff_stat: Any) -> MixtureDistribution:
         """Return `model` with the components that no row belongs to as they were in `previous`."""
-        counts = np.asarray(split_value(suff_stat)[0], float)
+        counts = np.asarray(suff_stat[0], float)  # the counts come first in either layout
         old = getattr(previous, "components", None)
         empty = np.flatnonzero(counts == 0.0)
         if not empty.size or old is None or len(old) != len(counts) or self.pseudo_count:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from mixle.stats.contract import SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
+from mixle.stats.keys import has_keys
 from mixle.stats.latent.mixture_encoder import mixture_encoder
 from mixle.stats.stacking.general import GeneralParts
 from mixle.stats.stacking.plan import Attached
@@ -30,7 +30,9 @@ def split_value(value: Any) -> tuple[Any, Sequence[Any]]:
 class MixtureFactory(StatisticAccumulatorFactory):
     """Factory of a mixture's accumulators."""
 
-    def __init__(self, estimators: Sequence[Any], keys: tuple[Any, Any], name: str | None, init: str | None) -> None:
+    def __init__(
+        self, estimators: Sequence[Any], keys: tuple[Any, Any], name: str | None = None, init: str | None = None
+    ) -> None:
         self.estimators, self.keys, self.name, self.init = list(estimators), keys, name, init
 
     def make(self) -> MixtureAccumulator:
@@ -50,6 +52,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     ) -> None:
         self.estimators, self.name, self.init = list(estimators), name, init
         self.weight_key, self.component_key = keys
+        self.tied = any(key is not None for key in keys) or any(has_keys(e) for e in self.estimators)
         self.node: Node = unify(self.estimators)
         self.tree = signature(self.node)
         self.stat: StackedStatistic | None = None
@@ -188,7 +191,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     def combine(self, suff_stat: Any) -> MixtureAccumulator:
         """Add another statistic, of either layout."""
         if isinstance(suff_stat, StackedStatistic) and self.stacked and suff_stat.tree == self.tree:
-            self._add(deepcopy(suff_stat) if self.stat is None else suff_stat)
+            self._add(suff_stat.copy() if self.stat is None else suff_stat)
             return self
         counts, values = split_value(suff_stat)
         if self.stacked and not np.any(counts):
@@ -204,7 +207,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     def value(self) -> Any:
         """Return the statistic: a `StackedStatistic`, or ``(counts, tuple of children's values)``."""
         if self.stacked and self.stat is not None:
-            return deepcopy(self.stat)
+            return self.stat.copy()
         if self.stacked:
             return (self.counts.copy(), tuple(child.value() for child in self._fresh()))
         return (self.counts.copy(), tuple(child.value() for child in self.children))
@@ -212,7 +215,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     def from_value(self, x: Any) -> MixtureAccumulator:
         """Replace the statistic by one of either layout."""
         if isinstance(x, StackedStatistic) and x.tree == self.tree:
-            self._children, self.stat, self.counts = None, deepcopy(x), np.zeros(len(self.estimators))
+            self._children, self.stat, self.counts = None, x.copy(), np.zeros(len(self.estimators))
             return self
         counts, values = split_value(x)
         if len(values) != len(self.estimators):
@@ -225,6 +228,8 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
 
     def key_merge(self, stats_dict: dict[Any, Any]) -> None:
         """Pool weights and components under their keys, then the children's own keys."""
+        if not self.tied:
+            return  # components stay stacked
         children = self.children
         if self.weight_key is not None:
             pooled = stats_dict.setdefault(self.weight_key, np.zeros(len(self.counts)))
@@ -240,6 +245,8 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
 
     def key_replace(self, stats_dict: dict[Any, Any]) -> None:
         """Take the pooled weights and components."""
+        if not self.tied:
+            return
         children = self.children
         if self.weight_key is not None and self.weight_key in stats_dict:
             self.counts = stats_dict[self.weight_key].copy()
@@ -258,4 +265,4 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
 def _rng(draw: float) -> Any:
     from numpy.random import RandomState
 
-    return RandomState(int(draw * 2**32))
+    return RandomState(int(draw * (2**32 - 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,10 +48,24 @@ class StackedStatistic(NamedTuple):
         """Return the statistic with every weight multiplied by `c` ≥ 0."""
         return StackedStatistic(self.counts * c, tuple(scale_suff_stat(slot, c) for slot in self.slots), self.tree)
 
+    def copy(self) -> StackedStatistic:
+        """Return a statistic that shares no array with this one."""
+        return StackedStatistic(self.counts.copy(), tuple(map(_copied, self.slots)), self.tree)
+
     @property
     def children(self) -> tuple[Any, ...]:
         """Return the value of each component in its family's own layout."""
         return tuple(_child(self.tree, iter(self.slots), k) for k in range(len(self.counts)))
+
+
+def _copied(slot: Any) -> Any:
+    if isinstance(slot, Moments):
+        return slot.copy()
+    if isinstance(slot, CodeCounts):
+        return CodeCounts(slot.labels, slot.counts.copy())
+    if isinstance(slot, (LinearSums, OptionalWeights)):
+        return type(slot)(*(part.copy() for part in slot))
+    return deepcopy(slot)
 
 
 def member(stat: Any, k: int) -> Any:

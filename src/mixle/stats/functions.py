@@ -1,0 +1,354 @@
+"""Functions over rows, over encoded rows and over handles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixle.errors import BackendError, ContractError
+from mixle.stats.sums import block_sum
+
+__all__ = [
+    "EncodedData",
+    "ResidentEncodedPayload",
+    "as_encoded_data",
+    "density",
+    "encoded_nbytes",
+    "log_density",
+    "move_encoded_payload",
+    "sample",
+    "seq_encode",
+    "seq_log_density",
+    "seq_log_density_sum",
+]
+
+
+class ResidentEncodedPayload(NamedTuple):
+    """An encoded payload where it lives.
+
+    Attributes
+    ----------
+    host_payload : object
+        The payload in main memory.
+    engine_payload : object
+        The payload as the engine reads it; with numpy the same object.
+    """
+
+    host_payload: Any
+    engine_payload: Any
+
+
+class EncodedData:
+    """Encoded chunks and their encoder.
+
+    Parameters
+    ----------
+    chunks : iterable of (count, payload)
+        What `seq_encode` returned.
+    encoder : DataSequenceEncoder, optional
+        The encoder that made them.
+
+    Notes
+    -----
+    Iteration yields ``(count, payload)``; ``len()`` is the number of rows.
+    """
+
+    def __init__(self, chunks: Iterable[Any], encoder: Any = None) -> None:
+        self.chunks = tuple((int(count), getattr(payload, "host_payload", payload)) for count, payload in chunks)
+        self.encoder = encoder
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return iter(self.chunks)
+
+    def __len__(self) -> int:
+        return sum(count for count, _ in self.chunks)
+
+    @property
+    def num_chunks(self) -> int:
+        """Return the number of chunks."""
+        return len(self.chunks)
+
+
+def as_encoded_data(encoded: Any, encoder: Any = None) -> EncodedData:
+    """Return chunks, or the chunks of a handle that can be walked, as `EncodedData`.
+
+    Parameters
+    ----------
+    encoded : EncodedData, list of (count, payload), or iterable handle
+        Encoded rows.
+    encoder : DataSequenceEncoder, optional
+        The encoder that made them.
+
+    Raises
+    ------
+    TypeError
+        If `encoded` does not consist of pairs (count, payload).
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianEstimator
+    >>> len(as_encoded_data(seq_encode([1.0, 2.0, 3.0], estimator=GaussianEstimator(), num_chunks=2)))
+    3
+    """
+    if isinstance(encoded, EncodedData):
+        return encoded
+    try:
+        return EncodedData(encoded, getattr(encoded, "encoder", None) if encoder is None else encoder)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"encoded rows are a list of (count, payload), as seq_encode returns it, not {type(encoded).__name__}"
+        ) from error
+
+
+def move_encoded_payload(payload: Any, engine: Any = None) -> ResidentEncodedPayload:
+    """Return `payload` as the engine reads it.
+
+    Parameters
+    ----------
+    payload : object
+        What an encoder returned.
+    engine : None or a numpy engine
+        Where to; other engines are refused.
+
+    Raises
+    ------
+    ValueError
+        For an engine other than numpy.
+    """
+    name = getattr(engine, "name", engine)
+    if name is not None and str(name).lower() not in {"numpy", "cpu"}:
+        raise BackendError(f"engine {name!r} is not built in: rows are scored and fitted by numpy; leave engine out")
+    host = getattr(payload, "host_payload", payload)
+    return ResidentEncodedPayload(host, host)
+
+
+def encoded_nbytes(encoded: Any, encoder: Any = None) -> int:
+    """Return the bytes that encoded rows hold.
+
+    Parameters
+    ----------
+    encoded : EncodedData, list of (count, payload), or a payload
+        Encoded rows; a bare payload needs `encoder`.
+    encoder : DataSequenceEncoder, optional
+        The encoder that made them; without one the arrays found are counted.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianEstimator
+    >>> encoded_nbytes(seq_encode([1.0, 2.0, 3.0], estimator=GaussianEstimator()))
+    24
+    """
+    if encoder is not None and not isinstance(encoded, (list, EncodedData)):
+        return int(encoder.nbytes(getattr(encoded, "host_payload", encoded)))
+    if isinstance(encoded, (list, EncodedData)):
+        data = as_encoded_data(encoded, encoder)
+        if data.encoder is not None:
+            return sum(int(data.encoder.nbytes(payload)) for _, payload in data)
+        return sum(_array_bytes(payload) for _, payload in data)
+    return _array_bytes(encoded)
+
+
+def _array_bytes(payload: Any) -> int:
+    if isinstance(payload, np.ndarray):
+        return int(payload.nbytes)
+    if isinstance(payload, dict):
+        return sum(_array_bytes(part) for part in payload.values())
+    return sum(_array_bytes(part) for part in payload) if isinstance(payload, (tuple, list)) else 0
+
+
+def _encoder_of(encoder: Any, estimator: Any, model: Any) -> Any:
+    for source in (encoder, estimator, model):
+        if hasattr(source, "seq_encode"):
+            return source
+        if hasattr(source, "dist_to_encoder"):
+            return source.dist_to_encoder()
+        if hasattr(source, "accumulator_factory"):
+            return source.accumulator_factory().make().acc_to_encoder()
+        if source is not None:
+            raise TypeError(f"{type(source).__name__} is no encoder, estimator or model")
+    raise ValueError("At least one arg: encoder, estimator, or dist must be passed.")
+
+
+def seq_encode(
+    data: Any,
+    encoder: Any = None,
+    estimator: Any = None,
+    model: Any = None,
+    num_chunks: int = 1,
+    chunk_size: int | None = None,
+) -> list[tuple[int, Any]]:
+    """Return rows as encoded chunks, a list of ``(count, payload)``.
+
+    Parameters
+    ----------
+    data : sequence of rows, or an iterator of them
+        Rows.
+    encoder, estimator, model : object
+        One of them tells the encoding; in the place of `encoder` any of the three is taken.
+    num_chunks : int
+        Number of chunks k; chunk i holds the rows ``i, i + k, i + 2k, ...``, and may be empty.
+    chunk_size : int, optional
+        Rows of a chunk at most; it sets `num_chunks`.
+
+    Raises
+    ------
+    RowError
+        Naming the row of `data` that cannot be read.
+    ValueError
+        Without encoder, estimator and model; or if an encoder loses rows.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianEstimator
+    >>> [count for count, _ in seq_encode([1.0, 2.0, 3.0], estimator=GaussianEstimator(), num_chunks=2)]
+    [2, 1]
+    """
+    encoder = _encoder_of(encoder, estimator, model)
+    rows = _as_rows(data)
+    if chunk_size is not None:
+        num_chunks = max(1, -(-len(rows) // _positive(chunk_size, "chunk_size")))
+    k = _positive(num_chunks, "num_chunks")
+    return [_encode_chunk(encoder, rows, i, k) for i in range(k)]
+
+
+def _positive(value: Any, name: str) -> int:
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise ValueError(f"{name} must be a positive integer, not {value!r}")
+    return int(value)
+
+
+def _as_rows(data: Any) -> Any:
+    if hasattr(data, "itertuples"):
+        raise TypeError("seq_encode: a DataFrame is not taken: pass list(data.itertuples(index=False, name=None))")
+    if isinstance(data, (str, bytes, dict)) or data is None:
+        raise TypeError(f"seq_encode takes a sequence of rows, not {type(data).__name__}")
+    if hasattr(data, "to_numpy") and not isinstance(data, np.ndarray):
+        return data.tolist() if hasattr(data, "tolist") else list(data)
+    return data if hasattr(data, "__len__") and hasattr(data, "__getitem__") else list(data)
+
+
+def _encode_chunk(encoder: Any, rows: Sequence[Any], i: int, k: int) -> tuple[int, Any]:
+    from mixle.errors import RowError
+
+    part = rows if k == 1 else rows[i::k]
+    try:
+        payload = encoder.seq_encode(part)
+    except RowError as error:
+        raise (error if error.row is None else error.at(i + k * error.row)) from None
+    try:
+        found = encoder.row_count(payload)
+    except NotImplementedError:
+        return len(part), payload
+    if found != len(part):
+        raise ContractError(f"{encoder} was given {len(part)} rows and its payload has {found}")
+    return len(part), payload
+
+
+def seq_log_density_sum(enc_data: Any, model: Any) -> tuple[float, float]:
+    """Return ``(rows, summed log-density)`` of encoded rows under `model`.
+
+    Parameters
+    ----------
+    enc_data : handle or list of (count, payload)
+        Encoded rows.
+    model : distribution
+        The model.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonDistribution
+    >>> model = PoissonDistribution(2.0)
+    >>> seq_log_density_sum(seq_encode([0, 0, 0], model=model), model)
+    (3, -6.0)
+    """
+    if hasattr(enc_data, "pysp_seq_log_density_sum"):
+        count, total = enc_data.pysp_seq_log_density_sum(model)
+        return count, total
+    rows, result = 0, 0.0
+    for count, payload in as_encoded_data(enc_data):
+        rows, result = rows + count, result + block_sum(np.asarray(model.seq_log_density(payload), float))
+    return rows, result
+
+
+def seq_log_density(enc_data: Any, model: Any) -> list[np.ndarray]:
+    """Return the log-densities of encoded rows, one array per chunk.
+
+    Parameters
+    ----------
+    enc_data : list of (count, payload), or a handle that can be walked
+        Encoded rows.
+    model : distribution or sequence of distributions
+        The model; of several, each chunk's array has shape (models, rows).
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonDistribution
+    >>> model = PoissonDistribution(2.0)
+    >>> seq_log_density(seq_encode([0, 0], model=model), model)
+    [array([-2., -2.])]
+    """
+    chunks = as_encoded_data(enc_data)
+    if isinstance(model, (list, tuple)):
+        return [np.array([m.seq_log_density(payload) for m in model]) for _, payload in chunks]
+    return [np.asarray(model.seq_log_density(payload)) for _, payload in chunks]
+
+
+def log_density(data: Any, model: Any) -> np.ndarray:
+    """Return the log-density of each row, shape (n,).
+
+    Parameters
+    ----------
+    data : sequence of rows
+        Rows.
+    model : distribution
+        The model.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonDistribution
+    >>> log_density([0, -1], PoissonDistribution(2.0))
+    array([ -2., -inf])
+    """
+    return seq_log_density(seq_encode(data, model=model), model)[0]
+
+
+def density(data: Any, model: Any) -> np.ndarray:
+    """Return the density (or probability) of each row, shape (n,).
+
+    Parameters
+    ----------
+    data : sequence of rows
+        Rows.
+    model : distribution
+        The model.
+
+    Examples
+    --------
+    >>> from mixle.stats import BernoulliDistribution
+    >>> density([True, False], BernoulliDistribution(0.25))
+    array([0.25, 0.75])
+    """
+    return np.asarray(np.exp(log_density(data, model)))
+
+
+def sample(model: Any, size: int | None = None, seed: int | None = None) -> Any:
+    """Return one observation of `model`, or a collection of `size` of them.
+
+    Parameters
+    ----------
+    model : distribution
+        The model.
+    size : int, optional
+        Number of observations.
+    seed : int, optional
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> from mixle.stats import BernoulliDistribution
+    >>> sample(BernoulliDistribution(1.0), 2)
+    [True, True]
+    """
+    return model.sampler(seed).sample(size)

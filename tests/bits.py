@@ -1,0 +1,40 @@
+"""Statistics as bits: what tests compare where equality means the same bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def bits(value: Any) -> Any:
+    """Return nested plain data that is equal exactly where `value` has the same types, shapes and bits."""
+    if isinstance(value, np.ndarray):
+        return ("array", value.shape, value.dtype.str, value.tobytes())
+    if isinstance(value, (float, np.floating)):
+        return float(value).hex()
+    if isinstance(value, dict):
+        return ("dict", tuple((repr(key), bits(item)) for key, item in value.items()))
+    if isinstance(value, (tuple, list)):
+        return (type(value).__name__, tuple(bits(item) for item in value))
+    return repr(value)
+
+
+def statistic(estimator: Any, rows: Any, weights: Any = None, tied: bool = True) -> Any:
+    """Return the statistic of weighted rows, keys tied."""
+    from mixle.stats.keys import tie
+
+    accumulator = estimator.accumulator_factory().make()
+    payload = accumulator.acc_to_encoder().seq_encode(rows)
+    accumulator.seq_update(payload, np.ones(len(rows)) if weights is None else np.asarray(weights, float), None)
+    if tied:
+        tie(accumulator)
+    return accumulator.value()
+
+
+def fold(estimator: Any, values: Any) -> Any:
+    """Return the sum of statistics, left to right."""
+    accumulator = estimator.accumulator_factory().make()
+    for value in values:
+        accumulator.combine(value)
+    return accumulator.value()

@@ -1,0 +1,335 @@
+"""One table of all models; every law runs over it.
+
+A model is a name and a factory. A new family or combinator adds one entry and is held to every law.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import mixle.stats as st
+
+ROWS = 240
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the laws need to know about a model.
+
+    Attributes
+    ----------
+    dist, estimator : object
+        A distribution, and the estimator that fits rows like its own.
+    rows : list
+        Rows of positive density.
+    outside : tuple
+        Rows of density 0 that can be read.
+    unreadable : tuple of (row, fields)
+        Rows that are refused, and the path of fields the refusal names.
+    parameters : callable
+        Distribution to a flat list of numbers.
+    close : float
+        How near a fit to 4000 drawn rows comes to the parameters, relative to ``1 + |parameter|``.
+    refuses_outside : bool
+        Whether a fit refuses the rows of `outside`.
+    generative : bool
+        Whether it can be sampled.
+    leaf : bool
+        Whether it is a family of its own.
+    """
+
+    dist: Any
+    estimator: Any
+    rows: list[Any]
+    outside: tuple[Any, ...] = ()
+    unreadable: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
+    parameters: Callable[[Any], list[float]] = lambda dist: []
+    close: float = 0.12
+    refuses_outside: bool = True
+    generative: bool = True
+    leaf: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+MODELS: dict[str, Callable[[], Model]] = {}
+NAN = math.nan
+
+
+def model(name: str) -> Callable[[Callable[[], Model]], Callable[[], Model]]:
+    """Enter a factory in the table."""
+
+    def enter(factory: Callable[[], Model]) -> Callable[[], Model]:
+        MODELS[name] = factory
+        return factory
+
+    return enter
+
+
+def drawn(dist: Any, size: int = ROWS, seed: int = 11) -> list[Any]:
+    """Return `size` rows of `dist` as a list."""
+    return list(dist.sampler(seed).sample(size))
+
+
+def number(*names: str) -> Callable[[Any], list[float]]:
+    """Return a reader of the named parameters, flattened."""
+    return lambda dist: [float(v) for name in names for v in np.ravel(getattr(dist, name))]
+
+
+NOT_NUMBERS = ((NAN, ()), (None, ()), ("x", ()), (math.inf, ()))
+
+
+@model("gaussian")
+def gaussian() -> Model:
+    d = st.GaussianDistribution(3.0, 4.0)
+    return Model(d, st.GaussianEstimator(), drawn(d), (), NOT_NUMBERS, number("mu", "sigma2"), leaf=True)
+
+
+@model("gaussian far from zero")
+def gaussian_far() -> Model:
+    d = st.GaussianDistribution(1.7e9, 1.0, name="clock")
+    return Model(d, st.GaussianEstimator(), drawn(d), (), NOT_NUMBERS, number("mu", "sigma2"), leaf=True)
+
+
+@model("log gaussian")
+def log_gaussian() -> Model:
+    d = st.LogGaussianDistribution(0.5, 0.25)
+    outside = (0.0, -1.0)
+    return Model(d, st.LogGaussianEstimator(), drawn(d), outside, NOT_NUMBERS, number("mu", "sigma2"), leaf=True)
+
+
+@model("diagonal gaussian")
+def diagonal_gaussian() -> Model:
+    d = st.DiagonalGaussianDistribution([0.0, 10.0, -1.0], [1.0, 4.0, 0.25])
+    bad = (([0.0, NAN, 1.0], (1,)), ([0.0, 1.0, "x"], (2,)), ("xyz", ()), ([1.0, 2.0], ()))
+    return Model(d, st.DiagonalGaussianEstimator(3), drawn(d), (), bad, number("mu", "covar"), leaf=True)
+
+
+@model("multivariate gaussian")
+def multivariate_gaussian() -> Model:
+    d = st.MultivariateGaussianDistribution([1.0, -1.0], [[2.0, 0.6], [0.6, 1.0]])
+    bad = (([0.0, NAN], (1,)), ([None, 1.0], (0,)), (3.0, ()), ([1.0, 2.0, 3.0], ()))
+    return Model(d, st.MultivariateGaussianEstimator(2), drawn(d), (), bad, number("mu", "covar"), leaf=True)
+
+
+@model("poisson")
+def poisson() -> Model:
+    d = st.PoissonDistribution(3.5)
+    return Model(d, st.PoissonEstimator(), drawn(d), (-1, 0.5), NOT_NUMBERS, number("lam"), leaf=True)
+
+
+@model("geometric")
+def geometric() -> Model:
+    d = st.GeometricDistribution(0.3)
+    return Model(d, st.GeometricEstimator(), drawn(d), (0, -3, 1.5), NOT_NUMBERS, number("p"), leaf=True)
+
+
+@model("exponential")
+def exponential() -> Model:
+    d = st.ExponentialDistribution(2.5)
+    return Model(d, st.ExponentialEstimator(), drawn(d), (-1e-9,), NOT_NUMBERS, number("beta"), leaf=True)
+
+
+@model("gamma")
+def gamma() -> Model:
+    d = st.GammaDistribution(2.5, 1.5)
+    return Model(d, st.GammaEstimator(), drawn(d), (0.0, -1.0), NOT_NUMBERS, number("k", "theta"), leaf=True)
+
+
+@model("uniform")
+def uniform() -> Model:
+    d = st.UniformDistribution(-2.0, 5.0)
+    outside = (-2.1, 5.1)
+    return Model(
+        d, st.UniformEstimator(), drawn(d), outside, NOT_NUMBERS, number("low", "high"), refuses_outside=False, leaf=True
+    )
+
+
+@model("bernoulli")
+def bernoulli() -> Model:
+    d = st.BernoulliDistribution(0.3)
+    return Model(d, st.BernoulliEstimator(), drawn(d), (2, 0.5, -1), NOT_NUMBERS, number("p"), leaf=True)
+
+
+def label_weights(dist: Any) -> list[float]:
+    """Return the probabilities of a Categorical in the order of its labels' text."""
+    return [dist.pmap[label] for label in sorted(dist.pmap, key=str)]
+
+
+@model("categorical")
+def categorical() -> Model:
+    d = st.CategoricalDistribution({"a": 0.5, "b": 0.3, "c": 0.2})
+    bad = ((NAN, ()), (["list"], ()))
+    return Model(
+        d, st.CategoricalEstimator(), drawn(d), ("z", 1), bad, label_weights, refuses_outside=False, leaf=True
+    )
+
+
+@model("categorical of mixed labels")
+def categorical_mixed() -> Model:
+    d = st.CategoricalDistribution({"a": 0.5, 2: 0.25, None: 0.125, ("t", 1): 0.125}, default_value=0.01)
+    return Model(
+        d, st.CategoricalEstimator(), drawn(d), (), ((NAN, ()),), label_weights, refuses_outside=False, leaf=True
+    )
+
+
+@model("integer categorical")
+def integer_categorical() -> Model:
+    d = st.IntegerCategoricalDistribution(-1, [0.25, 0.5, 0.0, 0.25])
+    outside = (1, -2, 3, 0.5)
+    return Model(
+        d, st.IntegerCategoricalEstimator(), drawn(d), outside, NOT_NUMBERS, number("p_vec"),
+        refuses_outside=False, leaf=True,
+    )  # fmt: skip
+
+
+@model("integer categorical of a fixed range")
+def integer_categorical_fixed() -> Model:
+    d = st.IntegerCategoricalDistribution(0, [0.2, 0.3, 0.5])
+    estimator = st.IntegerCategoricalEstimator(0, 2, pseudo_count=1.0)
+    return Model(d, estimator, drawn(d), (3, -1), NOT_NUMBERS, number("p_vec"), leaf=True)
+
+
+def dists_of(dist: Any) -> list[float]:
+    """Return the numbers of a product of a Gaussian, a Categorical and a Poisson."""
+    x, c, n = dist.dists
+    return [x.mu, x.sigma2, *label_weights(c), n.lam]
+
+
+def three() -> tuple[Any, Any]:
+    """Return the laws and the estimators of a row of a number, a label and a count."""
+    laws = (
+        st.GaussianDistribution(0.0, 1.0),
+        st.CategoricalDistribution({"a": 0.5, "b": 0.5}),
+        st.PoissonDistribution(3.0),
+    )
+    return laws, (st.GaussianEstimator(), st.CategoricalEstimator(), st.PoissonEstimator())
+
+
+@model("composite")
+def composite() -> Model:
+    laws, estimators = three()
+    d = st.CompositeDistribution(laws, name="row")
+    bad = (((NAN, "a", 1), (0,)), ((0.0, "a", None), (2,)), ((0.0, "a"), ()), ("abc", ()), (1.0, ()))
+    outside = ((0.0, "a", -1), (0.0, "z", 1))
+    return Model(d, st.CompositeEstimator(estimators), drawn(d), outside, bad, dists_of, refuses_outside=False)
+
+
+@model("record")
+def record() -> Model:
+    laws, estimators = three()
+    names = ("x", "label", "n")
+    d = st.RecordDistribution(dict(zip(names, laws, strict=True)))
+    good = {"x": 0.0, "label": "a", "n": 1}
+    bad = (
+        (good | {"x": NAN}, ("x",)),
+        ({"x": 0.0, "label": "a"}, ("n",)),
+        (good | {"more": 1}, ("more",)),
+        ((0.0, "a", 1), ()),
+    )
+    outside = (good | {"n": -1}, good | {"label": "z"})
+    return Model(d, st.RecordEstimator((names, estimators)), drawn(d), outside, bad, dists_of, refuses_outside=False)
+
+
+@model("nested composite")
+def nested_composite() -> Model:
+    inner = st.CompositeDistribution((st.BernoulliDistribution(0.4), st.GammaDistribution(2.0, 1.0)))
+    d = st.CompositeDistribution((inner, st.NullDistribution(), st.UniformDistribution(0.0, 2.0)))
+    estimator = st.CompositeEstimator(
+        [st.CompositeEstimator([st.BernoulliEstimator(), st.GammaEstimator()]), st.NullEstimator(), st.UniformEstimator()]
+    )
+    rows = [(row, None, u) for row, u in zip(drawn(inner), drawn(d.dists[2]), strict=True)]
+    bad = ((((True, NAN), None, 1.0), (0, 1)), (((True,), None, 1.0), (0,)))
+    outside = (((True, 0.0), None, 1.0),)
+
+    def parameters(dist: Any) -> list[float]:
+        (b, g), u = dist.dists[0].dists, dist.dists[2]
+        return [b.p, g.k, g.theta, u.low, u.high]
+
+    return Model(d, estimator, rows, outside, bad, parameters, generative=False)
+
+
+@model("optional")
+def optional() -> Model:
+    d = st.OptionalDistribution(st.GaussianDistribution(2.0, 1.0), p=0.25)
+    estimator = st.OptionalEstimator(st.GaussianEstimator(), est_prob=True)
+    bad = (("x", ()), (math.inf, ()))
+    return Model(d, estimator, drawn(d), (), bad, lambda m: [m.p, m.dist.mu, m.dist.sigma2])
+
+
+@model("optional of a sentinel")
+def optional_sentinel() -> Model:
+    d = st.OptionalDistribution(st.PoissonDistribution(4.0), p=0.5, missing_value=-9)
+    estimator = st.OptionalEstimator(st.PoissonEstimator(), -9, True, pseudo_count=0.5)
+    bad = ((None, ()), (NAN, ()))
+    return Model(d, estimator, drawn(d), (-1,), bad, lambda m: [m.p, m.dist.lam])
+
+
+@model("optional of NaN as sentinel, without probability")
+def optional_nan() -> Model:
+    d = st.OptionalDistribution(st.CategoricalDistribution({"a": 0.5, "b": 0.5}), missing_value=NAN)
+    estimator = st.OptionalEstimator(st.CategoricalEstimator(), NAN)
+    rows = ["a", NAN, "b", np.float64(NAN)] * 60
+    return Model(d, estimator, rows, ("z",), (), lambda m: label_weights(m.dist), refuses_outside=False)
+
+
+@model("optional composite")
+def optional_composite() -> Model:
+    d = st.OptionalDistribution(
+        st.CompositeDistribution((st.GaussianDistribution(0.0, 1.0), st.GeometricDistribution(0.5))), p=0.3
+    )
+    child = st.CompositeEstimator([st.GaussianEstimator(), st.GeometricEstimator()])
+    bad = (((0.0, NAN), (1,)), ((0.0,), ()))
+
+    def parameters(dist: Any) -> list[float]:
+        x, n = dist.dist.dists
+        return [dist.p, x.mu, x.sigma2, n.p]
+
+    return Model(d, st.OptionalEstimator(child, est_prob=True), drawn(d), ((0.0, 0),), bad, parameters)
+
+
+@model("sequence")
+def sequence() -> Model:
+    d = st.SequenceDistribution(st.GaussianDistribution(1.0, 2.0), st.PoissonDistribution(3.0))
+    estimator = st.SequenceEstimator(st.GaussianEstimator(), st.PoissonEstimator())
+    bad = (([0.0, NAN], (1,)), (3.0, ()), ({1.0, 2.0}, ()))
+    return Model(d, estimator, drawn(d), (), bad, lambda m: [m.dist.mu, m.dist.sigma2, m.len_dist.lam])
+
+
+@model("normalised sequence of a fixed length law")
+def sequence_normalised() -> Model:
+    length = st.GeometricDistribution(0.25)
+    d = st.SequenceDistribution(st.ExponentialDistribution(2.0), length, len_normalized=True)
+    estimator = st.SequenceEstimator(st.ExponentialEstimator(), len_dist=length, len_normalized=True)
+    outside = ([], [1.0, -1.0])
+    return Model(d, estimator, drawn(d), outside, (), lambda m: [m.dist.beta, m.len_dist.p], refuses_outside=False)
+
+
+@model("sequence of optional labels")
+def sequence_optional() -> Model:
+    element = st.OptionalDistribution(st.CategoricalDistribution({"a": 0.75, "b": 0.25}), p=0.2)
+    d = st.SequenceDistribution(element, st.PoissonDistribution(2.0))
+    estimator = st.SequenceEstimator(
+        st.OptionalEstimator(st.CategoricalEstimator(), est_prob=True), st.PoissonEstimator()
+    )
+    outside = (["a", "z"],)
+    return Model(
+        d, estimator, drawn(d), outside, (), lambda m: [m.dist.p, *label_weights(m.dist.dist), m.len_dist.lam],
+        refuses_outside=False,
+    )  # fmt: skip
+
+
+@model("ignored")
+def ignored() -> Model:
+    d = st.IgnoredDistribution(st.PoissonDistribution(2.0))
+    estimator = st.IgnoredEstimator(st.PoissonDistribution(2.0))
+    return Model(d, estimator, drawn(d), (-1,), NOT_NUMBERS, lambda m: [m.dist.lam], refuses_outside=False)
+
+
+@model("null")
+def null() -> Model:
+    return Model(st.NullDistribution(), st.NullEstimator(), [None, "a", 1.0] * 80, generative=False)
