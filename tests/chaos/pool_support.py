@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def view_facts(shard):
 
 def environment(shard):
     blas = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    return blas, os.getcwd(), threading.active_count(), signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    return blas, str(Path.cwd()), threading.active_count(), signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
 def fail(shard, kind, wanted):
@@ -120,39 +121,57 @@ def poisoned(shard):
     return Poisoned()
 
 
+def complain():
+    print("the last words", file=sys.stderr)
+    os._exit(3)
+
+
+def oversleep():
+    print("going to sleep", file=sys.stderr)
+    time.sleep(600)
+
+
+def deadlock():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+def babble():
+    write_to_pipe(b"\x00" * 4096)
+    time.sleep(600)
+
+
+def stammer():
+    write_to_pipe(b"MXFR" + bytes(7))
+    os._exit(0)
+
+
+def fall_silent():
+    for fd in pipes():
+        os.close(fd)
+    time.sleep(600)
+
+
+ENDS = {
+    "exit": lambda: os._exit(7),
+    "system exit": lambda: sys.exit(5),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "segfault": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "complain": complain,
+    "sleep": oversleep,
+    "deadlock": deadlock,
+    "garbage": babble,
+    "half": stammer,
+    "close": fall_silent,
+}
+
+
 def end(shard, wanted, how):
     """End the process of one shard in one way or another."""
-    if shard.id != wanted:
-        return shard.id
-    if how == "exit":
-        os._exit(7)
-    if how == "system exit":
-        sys.exit(5)
-    if how == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if how == "segfault":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if how == "stop":
-        os.kill(os.getpid(), signal.SIGSTOP)
-    if how == "sleep":
-        print("going to sleep", file=sys.stderr)
-        time.sleep(600)
-    if how == "garbage":
-        write_to_pipe(b"\x00" * 4096)
-        time.sleep(600)
-    if how == "half":
-        write_to_pipe(b"MXFR" + bytes(7))
-        os._exit(0)
-    if how == "close":
-        close_pipe()
-        time.sleep(600)
-    if how == "complain":
-        print("the last words", file=sys.stderr)
-        os._exit(3)
-    if how == "deadlock":
-        lock = threading.Lock()
-        lock.acquire()
-        lock.acquire()
+    if shard.id == wanted:
+        ENDS[how]()
     return shard.id
 
 
@@ -172,22 +191,11 @@ def write_to_pipe(data):
         os.write(fd, data)
 
 
-def close_pipe():
-    for fd in pipes():
-        os.close(fd)
-
-
 def spin(shard, seconds):
     """Hold the interpreter's lock in C code, without a byte, for about `seconds`."""
     end_at = time.process_time() + seconds
     while time.process_time() < end_at:
         sum(range(10_000_000))
-    return shard.id
-
-
-def wait_for_file(shard, path):
-    while not os.path.exists(path):
-        sum(range(10_000))
     return shard.id
 
 

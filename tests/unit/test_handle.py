@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from fold_support import (
     SHARDS,
     ClosableTransport,
     FailingModel,
+    PlainAccumulator,
     PlainEncoder,
     PlainEstimator,
     PlainModel,
@@ -182,6 +184,22 @@ def test_a_start_of_too_many_components_says_how_many_columns_were_read():
         handle.pysp_seq_initialize(Components(), 0, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda h: h.pysp_seq_log_density_sum(None), "a NoneType has no seq_log_density: pass the model to score"),
+        (lambda h: h.pysp_seq_estimate(None, None), "a NoneType is not an estimator: pass one"),
+        (lambda h: h.pysp_seq_initialize(PlainModel(0.0, 1.0), 0, 0.5), "a PlainModel is not an estimator"),
+        (lambda h: h.pysp_stream_accumulate(3, None), "a int is not an estimator"),
+        (lambda h: h.estep(Components(), None), "Components needs a model to step from: pass a start"),
+    ],
+)
+def test_what_is_no_model_or_estimator_is_refused_before_work(call, words):
+    with pytest.raises(TypeError, match=words) as caught:
+        call(handle_over(LocalTransport(), numbers()))
+    assert not isinstance(caught.value, TaskError)
+
+
 class Trouble(Exception):
     def __init__(self, code, where):
         super().__init__(code, where)
@@ -322,7 +340,9 @@ def test_a_handle_does_not_work_in_a_forked_child():
     handle = handle_over(transport, numbers())
     read, write = os.pipe()
     gc.collect()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads are alive: the child only writes and ends
+        pid = os.fork()
     if pid == 0:
         try:
             handle.close()
@@ -406,6 +426,43 @@ def test_the_base_class_documents_and_does_nothing():
         ):
             with pytest.raises(NotImplementedError):
                 call()
+
+
+def test_a_round_over_unlike_builds_says_so_once():
+    class Mixed(LocalTransport):
+        def map(self, task):
+            for result in super().map(task):
+                result.receipt["build"] = f"numpy {result.shard % 2}"
+                yield result
+
+    handle = handle_over(Mixed(), numbers())
+    with pytest.warns(UserWarning, match="unlike builds.*: numpy 0; numpy 1") as caught:
+        handle.pysp_seq_estimate(PlainEstimator(), None)
+    handle.pysp_seq_estimate(PlainEstimator(), None)  # a second warning would be an error
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_rows_that_no_component_supports_are_counted_and_all_of_them_are_an_error():
+    class Skipping(PlainAccumulator):
+        def seq_update_scored(self, x, weights, estimate):
+            kept = (x < estimate.mu).astype(float)
+            self.seq_update(x, kept, estimate)
+            return 0.0, int(len(x) - kept.sum())
+
+    class Factory:
+        make = Skipping
+
+    class Estimator(PlainEstimator):
+        def accumulator_factory(self):
+            return Factory()
+
+    handle = handle_over(LocalTransport(), [float(i) for i in range(9)])
+    assert handle.estep(Estimator(), PlainModel(6.0, 1.0)).left_out == handle.left_out == 3
+    assert handle.pysp_seq_estimate(Estimator(), PlainModel(6.0, 1.0)).mu == 2.5
+    assert handle.estep(Estimator(), PlainModel(-1.0, 1.0)).left_out == 9
+    with pytest.raises(ValueError, match="no component supports any row"):
+        handle.pysp_seq_estimate(Estimator(), PlainModel(-1.0, 1.0))
 
 
 def test_a_repr_tells_rows_shards_and_state():

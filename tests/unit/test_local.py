@@ -154,8 +154,9 @@ def test_matrices_are_refused():
     "data", [tuple(ROWS), collections.deque(ROWS), range(5), np.arange(4)], ids=lambda d: type(d).__name__
 )
 def test_any_indexable_sequence_is_taken(data):
-    handle = LocalEncodedData(data, PlainEstimator(), num_shards=2)
-    assert handle.pysp_stream_accumulate(PlainEstimator(), None)[0] == len(data)
+    for shards in (None, 2):
+        handle = LocalEncodedData(data, PlainEstimator(), num_shards=shards)
+        assert handle.pysp_stream_accumulate(PlainEstimator(), None)[0] == len(data)
 
 
 CONTROLS = [
@@ -199,3 +200,15 @@ def test_weights_are_copied():
     handle = LocalEncodedData(ROWS, PlainEstimator(), num_shards=Strided(1), weights=weights)
     weights[:] = 0.0
     assert handle.pysp_stream_accumulate(PlainEstimator(), None)[0] == 103.0
+
+
+def test_shards_show_device_engine_and_chunks():
+    handle = LocalEncodedData(ROWS, PlainEstimator(), resources=Resources.local(2), sub_chunks=2)
+    assert [(shard.device.name, shard.engine, len(shard.chunks)) for shard in handle.shards] == [
+        ("cpu:0", "numpy", 2),
+        ("cpu:1", "numpy", 2),
+    ]
+    count, payload = handle.shards[1].chunks[0]
+    assert count == len(payload.host_payload) == 25
+    assert payload.engine_payload is payload.host_payload
+    assert LocalEncodedData(ROWS, PlainEstimator(), num_shards=2).shards[1].device.name == "cpu:0"

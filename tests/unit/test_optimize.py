@@ -231,6 +231,13 @@ def test_a_start_without_a_finite_score_is_drawn_once_more_from_all_rows():
     assert model._fit_provenance.repairs == ("the start scored nan; it was drawn again from all rows",)
 
 
+def test_a_start_that_read_all_rows_is_not_drawn_again():
+    model = optimize([1.0, 2.0], BrokenWaits([float("nan"), 0.2, 0.6, 0.6]), init_p=1.0)
+    assert model.rate == 0.6
+    assert model._fit_provenance.repairs == ()
+    assert model._fit_provenance.objective_gain is None
+
+
 def test_monotone_false_goes_on_after_a_decrease():
     rates = [0.4, 0.6, 3.0, 0.62, 0.62]
     strict = optimize([1.0, 2.0], BrokenWaits(rates))

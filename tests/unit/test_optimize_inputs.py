@@ -149,7 +149,7 @@ def test_bad_arguments_are_refused_before_any_work():
         {"out": io.StringIO(), "print_iter": 0},
         {"max_seconds": 60},
     ],
-    ids=str,
+    ids=lambda options: "-".join(f"{name}={type(value).__name__}" for name, value in options.items()),
 )
 def test_arguments_at_what_they_may_be(options):
     assert optimize(ROWS, GAUSS, **options).mu == pytest.approx(7 / 3)

@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from fit_support import SpyHandle, WaitEstimator, clusters, counted
+from fit_support import BrokenWaits, SpyHandle, WaitEstimator, WaitModel, clusters, counted
 
 from mixle.inference import EMStep, FitProvenance, optimize
 from mixle.inference.provenance import attach
@@ -14,6 +14,7 @@ from mixle.stats import (
     MixtureDistribution,
     MixtureEstimator,
     UniformDistribution,
+    UniformEstimator,
 )
 
 FIELDS = (
@@ -91,6 +92,15 @@ def test_a_start_that_stays_best_comes_back_as_a_copy():
     assert str(model) == str(start)
 
 
+def test_a_start_that_no_step_improves_comes_back_untouched():
+    start = WaitModel(0.6)
+    model = optimize([1.0, 2.0], BrokenWaits([3.0]), prev_estimate=start)
+    assert model.rate == 0.6
+    assert model._fit_provenance.stopped == "rejected"
+    assert model._fit_provenance.objective_gain == 0.0
+    assert not hasattr(start, "_fit_provenance")
+
+
 def test_models_without_room_for_it_are_returned_as_they_are():
     class Slotted:
         __slots__ = ("rate",)
@@ -143,6 +153,50 @@ def test_rows_are_left_out_alike_on_every_path(its):
         assert slow.digest() == fused.digest()
         assert slow.fit_provenance().final_objective == fused.fit_provenance().final_objective
         assert slow.fit_provenance().left_out == 1
+
+
+@pytest.mark.filterwarnings("ignore:1 row is supported:UserWarning")
+def test_no_pass_is_spent_on_a_score_that_cannot_tell_rows_apart():
+    handle = counted([0.1, 0.9, 5.2, 3.0], split_uniforms().estimator())
+    optimize(None, None, enc_data=handle, prev_estimate=split_uniforms(), max_its=1, delta=None)
+    assert handle.transport.tasks == ["Accumulate", "Accumulate"]
+
+
+class Shrinking(MixtureEstimator):
+    """An M-step whose models support less and less."""
+
+    def estimate(self, nobs, suff_stat):
+        return MixtureDistribution([UniformDistribution(*bounds) for bounds in self.bounds], [0.5, 0.5])
+
+    @classmethod
+    def to(cls, *bounds):
+        made = cls([UniformEstimator(), UniformEstimator()])
+        made.bounds = bounds
+        return made
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("its", [1, 2])
+def test_a_step_that_explains_fewer_rows_is_rejected(its, fused):
+    options = {"prev_estimate": split_uniforms(), "max_its": its, "delta": 1e-9, "reuse_estep_ll": fused}
+    rows = [0.1, 0.9, 5.2, 5.8]
+    strict = optimize(rows, Shrinking.to((0.0, 1.0), (5.0, 5.3)), **options)
+    assert strict.digest() == split_uniforms().digest()
+    assert strict.fit_provenance().stopped == "rejected"
+    with pytest.warns(UserWarning, match="after 1 iteration: the last step gained -inf and was rejected"):
+        none_left = optimize(rows, Shrinking.to((2.0, 2.5), (3.0, 3.5)), monotone=False, **options)
+    assert none_left.digest() == split_uniforms().digest()
+
+
+@pytest.mark.filterwarnings("ignore:1 row is supported:UserWarning")
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("its", [1, 2])
+def test_without_monotone_it_is_accepted_at_the_cap_and_before(its, fused):
+    options = {"max_its": its, "delta": None, "monotone": False, "track_best": False, "reuse_estep_ll": fused}
+    model = optimize(
+        [0.1, 0.9, 5.2, 5.8], Shrinking.to((0.0, 1.0), (5.0, 5.3)), prev_estimate=split_uniforms(), **options
+    )
+    assert model.fit_provenance().left_out == 1
 
 
 def test_a_fit_that_leaves_out_every_row_is_an_error():

@@ -59,6 +59,14 @@ def test_T50_the_slack_grows_with_the_sum():
     assert not StopRule(None).judge(Score(total), Score(total - 100 * EPS * 1e12)).accepted
 
 
+@pytest.mark.parametrize(("ulps", "level"), [(-9, False), (-7, True), (7, True), (9, False)])
+def test_T50_the_slack_is_eight_rounding_errors(ulps, level):
+    total = -(2.0**60)
+    verdict = StopRule(1e-9).judge(Score(total), Score(total + ulps * EPS * 2.0**60))
+    assert verdict.converged is level
+    assert verdict.accepted is (level or ulps > 0)
+
+
 def test_a_sum_too_large_for_delta_converges_at_its_rounding():
     total = -1e12
     assert StopRule(1e-9).judge(Score(total), Score(total + 4 * EPS * 1e12)).converged
@@ -162,6 +170,12 @@ def test_the_best_model_is_returned_unless_the_last_is_asked_for():
 def test_validation_chooses_the_model(validation, best):
     outcome = run(Script(-10.0, -5.0, -2.0, -1.0), validate=validation.__getitem__)
     assert outcome.model == best
+
+
+def test_a_step_without_objective_is_not_validated():
+    asked = []
+    run(Script(-10.0, -5.0, math.nan), validate=lambda model: asked.append(model) or -1.0)
+    assert asked == [0, 1]
 
 
 def test_no_iteration_begins_after_the_deadline():

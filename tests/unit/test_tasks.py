@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mixle.errors import RowError
 from mixle.utils.parallel.folding import draws as drawing
+from mixle.utils.parallel.folding.build import build_key
 from mixle.utils.parallel.folding.draws import draws
 from mixle.utils.parallel.folding.shards import Strided, cut, encode_shard, pick
 from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Initialize, Sample, Score, execute
@@ -184,6 +185,8 @@ def test_a_receipt_holds_the_times():
     receipt = execute(Score(PlainModel(0.0, 1.0)), shard_of(numbers(7))).receipt
     assert receipt["seconds"] >= 0.0
     assert receipt["cpu_seconds"] >= 0.0
+    assert receipt["build"] == build_key()
+    assert f"numpy {np.__version__}" in receipt["build"]
 
 
 def test_a_users_exception_becomes_a_fault_with_everything_it_said():

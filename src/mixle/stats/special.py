@@ -17,8 +17,8 @@ def log_factorial(x: np.ndarray) -> np.ndarray:
 
     Examples
     --------
-    >>> log_factorial(np.array([0.0, 3.0])).tolist()
-    [0.0, 1.791759469228055]
+    >>> log_factorial(np.array([0.0, 3.0])).round(12).tolist()
+    [0.0, 1.791759469228]
     """
     if not len(x):
         return np.zeros(0)

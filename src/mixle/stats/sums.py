@@ -196,6 +196,13 @@ def scale_suff_stat(x: Any, c: float) -> Any:
     Statistics that know their parts (`Moments`, a stacked mixture's, a uniform's) scale themselves; in others
     every number and array is multiplied, labels and None stay.
 
+    Parameters
+    ----------
+    x : object
+        What an accumulator's `value` returned.
+    c : float
+        Factor ≥ 0.
+
     Raises
     ------
     ValueError

@@ -43,9 +43,11 @@ def missing_rows(rows: Sequence[Any], sentinel: Any) -> np.ndarray:
             same: np.ndarray = np.array(np.broadcast_to(rows == sentinel, rows.shape), bool)
             return same
     if sentinel is None:
-        if set(map(type, rows)) <= {float, type(None)}:
+        kinds = set(map(type, rows))
+        if kinds <= {float, type(None)}:
             return np.asarray(np.isnan(np.array(rows, dtype=float)))
-        found: Iterable[bool] = map(is_missing, rows)
+        floats = any(issubclass(kind, (float, np.floating)) for kind in kinds)
+        found: Iterable[bool] = map(is_missing, rows) if floats else [value is None for value in rows]
     elif is_missing(sentinel):
         found = (value is not None and is_missing(value) for value in rows)
     else:

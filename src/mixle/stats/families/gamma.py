@@ -148,6 +148,7 @@ class GammaEstimator(LeafEstimator):
         (c_mean, c_log), (m0, l0) = self.pseudo_count, self.suff_stat
         mean = (float(stat.sums[0]) + c_mean * m0) / (count + c_mean)
         mean_log = (float(stat.sums[1]) + c_log * l0) / (count + c_log)
+        mean = max(mean, math.exp(min(mean_log, 709.0)), np.finfo(float).tiny)  # no mean lies below the geometric one
         k = gamma_shape(math.log(mean) - mean_log, self.threshold)
         model = GammaDistribution(k, mean / k, self.name, self.keys)
         return repaired(model, "Gamma: the shape was held at its bound") if k in {SMALLEST, LARGEST} else model

@@ -14,7 +14,12 @@ from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import read_integers
 
-__all__ = ["IntegerCategoricalDistribution", "IntegerCategoricalEstimator", "IntegerCategoricalSampler", "IntegerCounts"]
+__all__ = [
+    "IntegerCategoricalDistribution",
+    "IntegerCategoricalEstimator",
+    "IntegerCategoricalSampler",
+    "IntegerCounts",
+]
 
 #: A wider range is refused: its table would have an entry for every integer in between.
 WIDEST = 1 << 24

@@ -120,7 +120,7 @@ def _symmetric(covar: Any, dim: int, what: str = "covar of a MultivariateGaussia
     size = np.sqrt(variances)
     if (np.abs(matrix - matrix.T) > 1e-8 * size[:, None] * size).any():
         raise ValueError(f"{what} must be symmetric")
-    matrix = 0.5 * matrix + 0.5 * matrix.T
+    matrix = np.where(matrix == matrix.T, matrix, 0.5 * matrix + 0.5 * matrix.T)
     matrix.setflags(write=False)
     return matrix
 

@@ -1,0 +1,178 @@
+"""`optimize`: fit a model by EM."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from mixle.inference.fitting import Fit, warn_all
+from mixle.inference.options import refuse_unbuilt, stream
+from mixle.inference.provenance import EMStep
+from mixle.inference.resident import Encoding, opened
+from mixle.inference.validation import validating
+
+__all__ = ["optimize"]
+
+
+def optimize(
+    data: Any,
+    estimator: Any = None,
+    max_its: int = 10,
+    delta: float | None = 1e-9,
+    init_estimator: Any = None,
+    init_p: float = 0.1,
+    rng: Any = None,
+    prev_estimate: Any = None,
+    vdata: Any = None,
+    enc_data: Any = None,
+    enc_vdata: Any = None,
+    out: Any = None,
+    print_iter: int | None = None,
+    num_chunks: int = 1,
+    engine: Any = None,
+    precision: Any = None,
+    fields: Any = None,
+    resources: Any = None,
+    placement: Any = None,
+    sub_chunks: int = 1,
+    chunk_size: int | None = None,
+    backend: str = "local",
+    num_workers: int | None = None,
+    client: Any = None,
+    comm: Any = None,
+    root: int = 0,
+    root_only: bool = False,
+    strategy: Any = None,
+    reuse_estep_ll: bool = True,
+    objective: str = "auto",
+    on_step: Callable[[EMStep], Any] | None = None,
+    structure: str = "auto",
+    schedule: str = "full",
+    monotone: bool | None = None,
+    track_best: bool | None = None,
+    seed: int | None = None,
+    fused_options: Any = None,
+    max_seconds: float | None = None,
+    weights: Any = None,
+) -> Any:
+    """Fit a model to rows by EM.
+
+    From a start, each iteration takes one EM step and is accepted if it does not lower the objective. The loop ends
+    when an accepted gain is below `delta`, at a rejected step, at `max_its`, at `max_seconds`, or at an interrupt.
+    Where the encoded rows allow it one pass over the data serves both the step and the score.
+
+    Parameters
+    ----------
+    data : rows, table, iterator or handle
+        Lists, tuples and arrays are rows; iterators are read to their end; mappings of columns, structured arrays,
+        data frames and series become rows by position. None if `enc_data` is given.
+    estimator : ParameterEstimator or distribution
+        What to fit. None takes that of `prev_estimate`.
+    max_its : int
+        Cap on the iterations, at least 1.
+    delta : float or None
+        Threshold of the gain, above 0. None runs to the cap.
+    init_estimator : ParameterEstimator or distribution, optional
+        Family of the start, if another one.
+    init_p : float
+        Share of the rows a start reads, in (0, 1].
+    rng : RandomState, Generator or int, optional
+        Source of the start. None means `seed`, or 0: fits are deterministic.
+    prev_estimate : distribution, optional
+        The start; nothing is drawn then.
+    vdata : rows, optional
+        Validation rows; the model that scores best on them is returned.
+    enc_data, enc_vdata : handle or list of (count, payload), optional
+        Encoded rows instead of rows. A handle that is handed in is left open.
+    out : object, optional
+        Gets one line per reported iteration through ``write``. None is silent.
+    print_iter : int, optional
+        Report every `print_iter`-th iteration and the converged one, 0 the converged one only; without `out` on
+        standard output.
+    num_chunks : int
+        Number of shards, consecutive rows each.
+    engine, precision : optional
+        None, or what they are: numpy and float64.
+    fields : sequence, optional
+        Columns of a table to take, in this order.
+    resources, placement, sub_chunks, num_workers, client, comm, root, root_only
+        Passed on to `encoded_data`.
+    chunk_size : int, optional
+        Rows per chunk; an alternative to `num_chunks`.
+    backend : str
+        Where the rows are encoded and the E-steps run. The handle made for it is closed before this returns.
+    strategy, structure, schedule, fused_options
+        Accepted at their defaults; there is one way to compute a fit.
+    reuse_estep_ll : bool
+        False scores every model in a pass of its own.
+    objective : {"auto", "mle", "map", "vb"}
+        ``"map"`` and ``"vb"`` add the log-density of the parameters under the estimator's prior; ``"auto"`` does so
+        where there is a prior.
+    on_step : callable, optional
+        Called with an `EMStep` after every iteration.
+    monotone : bool, optional
+        False accepts every finite step.
+    track_best : bool, optional
+        False returns the last accepted model instead of the best.
+    seed : int, optional
+        An alternative to `rng`.
+    max_seconds : float, optional
+        No iteration begins after this wall-clock time; the fit then depends on the clock.
+    weights : array_like, shape (n,), optional
+        Row weights: a row of weight 2 counts as two rows.
+
+    Returns
+    -------
+    distribution
+        The fitted model; ``model.fit_provenance()`` tells how it was fitted.
+
+    Raises
+    ------
+    ValueError
+        For an argument outside its domain, for data without rows ("received no observations"), for more components
+        than rows, and where no model scored a finite number ("did not produce a finite objective").
+    TypeError
+        For `rng` together with `seed`, or a `prev_estimate` that cannot encode rows.
+    KeyboardInterrupt
+        Before the first accepted step. Later an interrupt ends the fit with a warning, and the model reached so far is
+        returned.
+
+    Warns
+    -----
+    UserWarning
+        If the cap ended an unconverged fit, a step was rejected although ``delta`` is None, or rows were left out
+        because no component supports them.
+
+    Notes
+    -----
+    A gain below 8 ε times the size of the objective is rounding: it neither rejects a step nor delays convergence.
+    EM: A. P. Dempster, N. M. Laird, D. B. Rubin, "Maximum likelihood from incomplete data via the EM algorithm",
+    J. R. Stat. Soc. B 39 (1977).
+
+    Examples
+    --------
+    >>> from mixle.inference import optimize
+    >>> from mixle.stats import GaussianEstimator, MixtureEstimator
+    >>> rows = [1.0, 1.2, 0.8, 5.0, 5.2, 4.8]
+    >>> model = optimize(rows, MixtureEstimator([GaussianEstimator()] * 2), max_its=100)
+    >>> sorted(round(component.mu, 3) for component in model.components)
+    [1.0, 5.0]
+    >>> model.fit_provenance().converged
+    True
+    """
+    settings = dict(locals(), started=time.monotonic())
+    refuse_unbuilt(engine, precision, strategy, structure, schedule, fused_options)
+    state = stream(rng, seed)
+    fit = Fit.checked(estimator, settings, previous=prev_estimate)
+    how = Encoding.checked(settings)
+    starter = fit.starter if prev_estimate is None else None
+    with (
+        opened(data, enc_data, fit.estimator, how, model=prev_estimate, starter=starter) as resident,
+        validating(vdata, enc_vdata, fit.estimator, resident.encoder, fields) as validate,
+    ):
+        loop = dataclasses.replace(fit.loop, validate=validate)
+        fitted = fit.run(resident, state, previous=prev_estimate, loop=loop)
+    warn_all(fitted.messages)
+    return fitted.model

@@ -1,0 +1,23 @@
+"""Facade: everything that fits, under the path that user code imports from."""
+
+from __future__ import annotations
+
+from mixle._facade import publish
+from mixle.inference.best import best_of
+from mixle.inference.em import optimize
+from mixle.inference.provenance import EMStep, FitProvenance
+from mixle.inference.rowwise import estimate, initialize
+from mixle.inference.sequences import seq_estimate, seq_initialize
+
+__all__ = [
+    "EMStep",
+    "FitProvenance",
+    "best_of",
+    "estimate",
+    "initialize",
+    "optimize",
+    "seq_estimate",
+    "seq_initialize",
+]
+
+publish(__name__, best_of, estimate, initialize, optimize, seq_estimate, seq_initialize)

@@ -1,0 +1,231 @@
+"""One fit over encoded rows: draw a start, run the loop, report."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from mixle.errors import EmptyDataError
+from mixle.inference.loop import DocumentedSteps, FusedSteps, Loop, Outcome, Steps
+from mixle.inference.options import (
+    as_estimator,
+    check_cap,
+    check_delta,
+    check_p,
+    check_positive,
+    choose_objective,
+    penalty_of,
+    validate_keys,
+)
+from mixle.inference.progress import Progress
+from mixle.inference.provenance import FitProvenance, attach
+from mixle.inference.resident import Resident
+from mixle.inference.stopping import Score, StopRule
+
+__all__ = ["Fit", "Fitted", "NoObjective", "warn_all"]
+
+
+class NoObjective(EmptyDataError):
+    """No model of a fit scored a finite number."""
+
+
+@dataclass
+class Fitted:
+    """A finished fit.
+
+    Attributes
+    ----------
+    model : distribution
+        The model, carrying its provenance.
+    outcome : Outcome
+        Where the loop ended.
+    messages : list of str
+        What the caller should be warned of.
+    """
+
+    model: Any
+    outcome: Outcome
+    messages: list[str] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        """Log-likelihood on the validation data if there are any, else the objective."""
+        validation = self.outcome.validation
+        return self.outcome.score.objective if validation is None else validation
+
+    def beats(self, other: Fitted) -> bool:
+        """Whether this fit is better; fits that explain different numbers of rows are ranked by that first."""
+        if self.outcome.validation is None:
+            return self.outcome.score.rank > other.outcome.score.rank
+        return self.score > other.score or (math.isnan(other.score) and not math.isnan(self.score))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The checked settings of a fit; make it with `Fit.checked`.
+
+    Attributes
+    ----------
+    estimator, starter : ParameterEstimator
+        The M-step, and the family of the start.
+    init_p : float
+        Share of rows a start reads.
+    objective : str
+        ``"mle"``, ``"map"`` or ``"vb"``.
+    loop : Loop
+        The loop's settings.
+    fused : bool
+        Whether one pass per iteration may be used.
+    seed : int or None
+        For the record.
+    """
+
+    estimator: Any
+    starter: Any
+    init_p: float
+    objective: str
+    loop: Loop
+    fused: bool = True
+    seed: Any = None
+
+    @classmethod
+    def checked(cls, estimator: Any, settings: dict[str, Any], *, previous: Any = None) -> Fit:
+        """Return the settings of a fit after checking each of them.
+
+        Parameters
+        ----------
+        estimator : ParameterEstimator or distribution
+            The M-step.
+        settings : dict
+            Arguments of `optimize` by name.
+        previous : distribution, optional
+            The previous model.
+
+        Raises
+        ------
+        ValueError
+            Naming the argument, what it may be and what it is.
+        """
+        chosen = as_estimator(estimator, previous)
+        validate_keys(chosen)
+        init = settings.get("init_estimator")
+        starter = chosen if init is None else as_estimator(init)
+        objective = choose_objective(settings.get("objective", "auto"), chosen)
+        print_iter = settings.get("print_iter")
+        if print_iter is not None:
+            print_iter = check_cap("print_iter", print_iter, 0)
+        rule = StopRule(check_delta(settings["delta"]), monotone=settings.get("monotone") is not False)
+        loop = Loop(
+            rule,
+            check_cap("max_its", settings["max_its"], 1),
+            track_best=settings.get("track_best") is not False,
+            deadline=_deadline(settings),
+            progress=Progress.choose(settings.get("out"), print_iter, penalised=objective != "mle"),
+            on_step=settings.get("on_step"),
+        )
+        init_p = check_p("init_p", settings["init_p"])
+        return cls(
+            chosen, starter, init_p, objective, loop, bool(settings.get("reuse_estep_ll", True)), settings.get("seed")
+        )
+
+    def run(self, resident: Resident, state: Any, *, previous: Any = None, loop: Loop | None = None) -> Fitted:
+        """Fit the rows of `resident` from `previous`, or from a start drawn with `state`.
+
+        Raises
+        ------
+        NoObjective
+            (a ValueError) if no model scored a finite number.
+        """
+        steps = self._steps(resident.handle)
+        notes: list[str] = []
+        if previous is not None:
+            start, score = previous, steps.score(previous)
+        else:
+            start, score = self._draw(resident.handle, steps, state, notes)
+        outcome = (self.loop if loop is None else loop).run(steps, start, score)
+        if outcome.model is None:
+            raise NoObjective(self._why(outcome))
+        model = attach(outcome.model, self._provenance(outcome, resident, steps, notes), owner=previous)
+        return Fitted(model, outcome, self._messages(outcome))
+
+    def _steps(self, handle: Any) -> Steps:
+        from mixle.utils.parallel.folding.handle import is_ours
+
+        kind = FusedSteps if self.fused and is_ours(handle) else DocumentedSteps
+        return kind(handle, self.estimator, penalty_of(self.objective, self.estimator))
+
+    def _draw(self, handle: Any, steps: Steps, state: Any, notes: list[str]) -> tuple[Any, Score]:
+        model = handle.pysp_seq_initialize(self.starter, state, self.init_p)
+        score = steps.score(model)
+        if self.init_p == 1.0 or (score.finite and not score.left_out):
+            return model, score
+        # A share of the rows may miss a label or a range altogether, and what a start misses EM cannot find again.
+        again = handle.pysp_seq_initialize(self.starter, state, 1.0)
+        second = steps.score(again)
+        what = f"left {score.left_out} of the rows out" if score.left_out else f"scored {score.objective}"
+        notes.append(f"the start {what}; it was drawn again from all rows")
+        return again, second
+
+    def _why(self, outcome: Outcome) -> str:
+        text = f"EM did not produce a finite objective: the start scored {outcome.start.objective}"
+        if outcome.start.left_out:
+            return f"{text}; no component supports any of the rows: choose families whose support holds the data"
+        step = f" and the first step gained {outcome.gain}" if outcome.iterations else ""
+        return f"{text}{step}; a row outside the support of every component, or a parameter that overflows, does this"
+
+    def _provenance(self, outcome: Outcome, resident: Resident, steps: Steps, notes: list[str]) -> FitProvenance:
+        repairs = list(notes)
+        if outcome.score.left_out:
+            repairs.append(_left_out(outcome.score.left_out))
+        told = getattr(outcome.model, "numerical_repairs", None)
+        if callable(told):
+            repairs.extend(told())
+        gained = outcome.score.objective - outcome.start.objective
+        return FitProvenance(
+            algorithm=steps.algorithm,
+            estimator=type(self.estimator).__name__,
+            objective=self.objective,
+            iterations=outcome.iterations,
+            max_iterations=self.loop.max_its,
+            converged=outcome.stopped == "converged",
+            delta=self.loop.rule.delta,
+            final_objective=outcome.score.objective,
+            objective_gain=gained if math.isfinite(gained) else None,
+            n_observations=resident.rows,
+            repairs=tuple(repairs),
+            seed=self.seed,
+            last_accepted_objective=outcome.last.objective,
+            stopped=outcome.stopped,
+            left_out=outcome.score.left_out,
+        )
+
+    def _messages(self, outcome: Outcome) -> list[str]:
+        messages = []
+        delta, stopped, gain = self.loop.rule.delta, outcome.stopped, f"the last step gained {outcome.gain:.6g}"
+        done = f"EM stopped after {outcome.iterations} iteration{'' if outcome.iterations == 1 else 's'}"
+        if stopped == "interrupted":
+            messages.append(f"{done}, interrupted; the model reached so far is returned")
+        elif stopped == "rejected" and (delta is None or not math.isfinite(outcome.gain)):
+            messages.append(f"{done}: {gain} and was rejected")
+        elif stopped in {"max_its", "max_seconds"} and delta is not None:
+            messages.append(f"{done} before convergence: {gain}, delta is {delta:g}; raise {stopped} or delta")
+        if outcome.score.left_out:
+            messages.append(_left_out(outcome.score.left_out))
+        return messages
+
+
+def _left_out(rows: int) -> str:
+    return f"{rows} {'row is' if rows == 1 else 'rows are'} supported by no component and left out of the fit"
+
+
+def _deadline(settings: dict[str, Any]) -> float | None:
+    limit = check_positive("max_seconds", settings.get("max_seconds"))
+    return None if limit is None else float(settings["started"]) + limit
+
+
+def warn_all(messages: list[str], stacklevel: int = 3) -> None:
+    """Warn of each message at the line that called the public function."""
+    for message in messages:
+        warnings.warn(message, stacklevel=stacklevel)

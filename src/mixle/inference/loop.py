@@ -1,0 +1,222 @@
+"""The loop of EM, written once; how a model is stepped and scored is its argument."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from mixle.inference.progress import Progress
+from mixle.inference.provenance import EMStep
+from mixle.inference.stopping import Score, StopRule
+
+__all__ = ["DocumentedSteps", "FusedSteps", "Loop", "Outcome", "Steps"]
+
+
+class Steps(Protocol):
+    """How the loop scores a model and steps from the model it scored last."""
+
+    algorithm: str
+
+    def score(self, model: Any, *, last: bool = False) -> Score:
+        """Return the score of `model`; `last` promises that no step from it follows."""
+
+    def step(self, model: Any) -> Any:
+        """Return the next model after `model`, which was scored last."""
+
+
+class FusedSteps:
+    """One pass per iteration: the E-step that steps from a model also sums its log-density.
+
+    Parameters
+    ----------
+    handle : Handle
+        Encoded rows, ours.
+    estimator : ParameterEstimator
+        The M-step.
+    penalty : callable
+        Log-density of a model's parameters under the prior, added to every score.
+    """
+
+    algorithm = "fused-em"
+
+    def __init__(self, handle: Any, estimator: Any, penalty: Callable[[Any], float]) -> None:
+        self._handle, self._estimator, self._penalty = handle, estimator, penalty
+        self._estep: Any = None
+        self._left_out = 0
+
+    def score(self, model: Any, *, last: bool = False) -> Score:
+        """Return the score of `model`; keeps the statistic of the pass for `step`."""
+        if last and not self._left_out:
+            _, total = self._handle.pysp_seq_log_density_sum(model)
+            if math.isfinite(total):
+                return Score(float(total) + self._penalty(model))
+        self._estep = None
+        estep = self._handle.estep(self._estimator, model)
+        self._estep, self._left_out = estep, int(estep.left_out)
+        return _score_of(estep, len(self._handle), self._penalty(model))
+
+    def step(self, model: Any) -> Any:
+        """Return the M-step of the statistic that scoring `model` left."""
+        estep, self._estep = self._estep, None
+        return self._handle.m_step(self._estimator, estep, model)
+
+
+class DocumentedSteps:
+    """Two passes per iteration through the documented methods: step, then score.
+
+    Parameters
+    ----------
+    handle : EncodedFold
+        Encoded rows, anybody's.
+    estimator : ParameterEstimator
+        The M-step.
+    penalty : callable
+        Log-density of a model's parameters under the prior, added to every score.
+    """
+
+    algorithm = "em"
+
+    def __init__(self, handle: Any, estimator: Any, penalty: Callable[[Any], float]) -> None:
+        self._handle, self._estimator, self._penalty = handle, estimator, penalty
+
+    def score(self, model: Any, *, last: bool = False) -> Score:
+        """Return the score of `model`, over the rows it supports where the handle can tell them."""
+        _, total = self._handle.pysp_seq_log_density_sum(model)
+        if total == -math.inf and callable(getattr(self._handle, "estep", None)):
+            estep = self._handle.estep(self._estimator, model)
+            if estep.left_out:
+                return _score_of(estep, len(self._handle), self._penalty(model))
+        return Score(float(total) + self._penalty(model))
+
+    def step(self, model: Any) -> Any:
+        """Return the next model after `model`."""
+        return self._handle.pysp_seq_estimate(self._estimator, model)
+
+
+def _score_of(estep: Any, rows: int, penalty: float) -> Score:
+    left_out = int(estep.left_out)
+    if left_out and left_out >= rows:
+        return Score(-math.inf, left_out)
+    return Score(float(estep.log_density) + penalty, left_out)
+
+
+@dataclass
+class Outcome:
+    """Where the loop ended.
+
+    Attributes
+    ----------
+    model : object
+        The model to return: the best one, or the last accepted one where no best is tracked. None if no model scored
+        a finite number.
+    score : Score
+        Score of that model.
+    validation : float or None
+        Log-likelihood of that model on the validation data.
+    start, last : Score
+        Scores of the start and of the last accepted model.
+    iterations, accepted : int
+        Iterations that were run, and how many of them were accepted.
+    gain : float
+        Gain of the last iteration.
+    stopped : str
+        Why it ended, in the words of `FitProvenance.stopped`.
+    """
+
+    model: Any
+    score: Score
+    validation: float | None
+    start: Score
+    last: Score
+    iterations: int = 0
+    accepted: int = 0
+    gain: float = math.inf
+    stopped: str = "max_its"
+
+    def offer(self, model: Any, score: Score, validation: float | None, *, best: bool) -> None:
+        """Note an accepted model; keep it if nothing better is kept already."""
+        self.last = score
+        self.accepted += 1
+        if not best or self.model is None or self._better(score, validation):
+            self.model, self.score, self.validation = model, score, validation
+
+    def _better(self, score: Score, validation: float | None) -> bool:
+        kept = self.validation
+        if validation is None or kept is None or (math.isnan(validation) and math.isnan(kept)):
+            return score.rank >= self.score.rank
+        return validation >= kept or math.isnan(kept)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Iterates until convergence, a rejected step, the cap, the time limit or an interrupt.
+
+    Parameters
+    ----------
+    rule : StopRule
+        Acceptance and convergence.
+    max_its : int
+        Cap on the iterations.
+    track_best : bool
+        Return the best accepted model instead of the last one.
+    deadline : float or None
+        Time of ``time.monotonic`` after which no further iteration begins.
+    progress : Progress
+        Where lines are written.
+    on_step : callable or None
+        Called with an `EMStep` after every iteration.
+    validate : callable or None
+        Log-likelihood of a model on validation data.
+    """
+
+    rule: StopRule
+    max_its: int
+    track_best: bool = True
+    deadline: float | None = None
+    progress: Progress = field(default_factory=Progress)
+    on_step: Callable[[EMStep], Any] | None = None
+    validate: Callable[[Any], float] | None = None
+
+    def run(self, steps: Steps, model: Any, start: Score) -> Outcome:
+        """Iterate from `model`, which `steps` has just scored as `start`.
+
+        An interrupt (Ctrl-C) ends the loop and keeps what was reached; before the first accepted step it is raised.
+        """
+        outcome = Outcome(None, start, None, start, start)
+        try:
+            if start.finite:
+                outcome.offer(model, start, self._validation(model), best=self.track_best)
+                outcome.accepted = 0
+            self._iterate(steps, model, outcome)
+        except KeyboardInterrupt:
+            if not outcome.accepted:
+                raise
+            outcome.stopped = "interrupted"
+        return outcome
+
+    def _iterate(self, steps: Steps, model: Any, outcome: Outcome) -> None:
+        current = outcome.start
+        for iteration in range(1, self.max_its + 1):
+            model = steps.step(model)
+            score = steps.score(model, last=iteration == self.max_its)
+            verdict = self.rule.judge(current, score)
+            validation = self._validation(model) if score.finite else None
+            outcome.iterations, outcome.gain = iteration, verdict.gain
+            if verdict.accepted:
+                current = score
+                outcome.offer(model, score, validation, best=self.track_best)
+            self.progress.step(iteration, score.objective, verdict, validation)
+            if self.on_step is not None:
+                self.on_step(EMStep(iteration, model, score.objective, verdict.gain))
+            if verdict.converged or not verdict.accepted:
+                outcome.stopped = "converged" if verdict.converged else "rejected"
+                return
+            if self.deadline is not None and iteration < self.max_its and time.monotonic() >= self.deadline:
+                outcome.stopped = "max_seconds"
+                return
+
+    def _validation(self, model: Any) -> float | None:
+        return None if self.validate is None else float(self.validate(model))

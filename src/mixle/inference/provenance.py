@@ -1,0 +1,98 @@
+"""What a fit tells about itself: one record per step, one record attached to the fitted model."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+__all__ = ["EMStep", "FitProvenance", "attach"]
+
+
+class EMStep(NamedTuple):
+    """One iteration of EM, as `on_step` is given it.
+
+    Attributes
+    ----------
+    iter : int
+        Number of the iteration, from 1.
+    model : object
+        The model this iteration proposes. A step that lowered the objective, or made it not finite, ends the fit and
+        its model is not returned; `delta` tells.
+    log_density : float
+        Objective of that model: the summed log-density of the data, penalised for ``objective="map"`` and ``"vb"``.
+    delta : float
+        Gain over the iteration before.
+    """
+
+    iter: int
+    model: Any
+    log_density: float
+    delta: float
+
+
+class FitProvenance(NamedTuple):
+    """How a model was fitted; ``model.fit_provenance()`` returns it.
+
+    Attributes
+    ----------
+    algorithm : str
+        ``"fused-em"``: one pass over the data per iteration; ``"em"``: a step, then a score.
+    estimator : str
+        Class of the estimator.
+    objective : str
+        ``"mle"``, ``"map"`` or ``"vb"``.
+    iterations : int
+        Iterations that were run, a rejected last one included.
+    max_iterations : int
+        The cap.
+    converged : bool
+        Whether the last accepted gain was below the threshold.
+    delta : float or None
+        The threshold.
+    final_objective : float
+        Objective of the model that carries this record.
+    objective_gain : float or None
+        `final_objective` less the objective of the start; None if the start scored no finite number.
+    n_observations : int or None
+        Rows; None for a handle that was passed in.
+    repairs : tuple of str
+        Everything that was repaired on the way: floors, ridges, rows left out, a start drawn again.
+    seed : int or None
+        The seed that was given.
+    last_accepted_objective : float
+        Objective after the last accepted step; differs from `final_objective` where an earlier model was better.
+    stopped : str
+        Why the loop ended: ``"converged"``, ``"max_its"``, ``"rejected"``, ``"max_seconds"`` or ``"interrupted"``.
+    left_out : int
+        Rows that no component of the final model supports.
+    """
+
+    algorithm: str
+    estimator: str
+    objective: str
+    iterations: int
+    max_iterations: int
+    converged: bool
+    delta: float | None
+    final_objective: float
+    objective_gain: float | None
+    n_observations: int | None
+    repairs: tuple[str, ...]
+    seed: int | None
+    last_accepted_objective: float
+    stopped: str = "converged"
+    left_out: int = 0
+
+
+def attach(model: Any, provenance: FitProvenance, *, owner: Any = None) -> Any:
+    """Return `model` carrying `provenance`; a copy if it is `owner`, an object that belongs to the caller.
+
+    A model whose class leaves no room for it (slots) is returned as it is.
+    """
+    if model is owner:
+        model = copy.copy(model)
+    try:
+        object.__setattr__(model, "_fit_provenance", provenance)
+    except (AttributeError, TypeError):
+        return model
+    return model

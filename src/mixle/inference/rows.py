@@ -1,0 +1,237 @@
+"""Every accepted form of data as a sequence of rows; tables become rows by position.
+
+No table package is imported: its objects are recognised by what is already loaded, or by their methods.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mixle.errors import EmptyDataError
+
+__all__ = ["as_rows", "is_cluster_collection", "row_width"]
+
+
+def is_cluster_collection(data: Any) -> bool:
+    """Whether `data` is a collection of a cluster framework (RDD, Dask bag, frame or array, Ray data set)."""
+    if isinstance(data, type):
+        return False
+    marks = ("to_delayed", "mapPartitions", "iter_internal_ref_bundles")
+    return any(callable(getattr(data, mark, None)) for mark in marks)
+
+
+def as_rows(data: Any, fields: Sequence[Any] | None = None, *, mappings: bool = False, scalars: bool = False) -> Any:
+    """Return `data` as an indexable sequence of rows.
+
+    Parameters
+    ----------
+    data : object
+        Lists, tuples and arrays are rows already (floats become float64). Iterators are read to their end. Mappings
+        of columns, structured arrays, data frames and series become rows by position; an index is ignored.
+    fields : sequence, optional
+        Names of the columns to take, in this order.
+    mappings : bool
+        Whether the rows of a table are mappings from field to value instead of tuples.
+    scalars : bool
+        Whether the rows of a table with one column are its values instead of 1-tuples.
+
+    Returns
+    -------
+    sequence or ndarray
+        Never empty.
+
+    Raises
+    ------
+    EmptyDataError
+        "received no observations" (a ValueError).
+    ValueError
+        For data that have no rows in a sure order: text, a single value, a matrix, a masked array, a set.
+
+    Examples
+    --------
+    >>> as_rows({"a": [1, 2], "b": ["x", "y"]})
+    [(1, 'x'), (2, 'y')]
+    >>> as_rows(x * x for x in range(3))
+    [0, 1, 4]
+    """
+    _refuse(data)
+    table = _table(data)
+    if table is not None:
+        rows = _table_rows(table, fields, mappings=mappings, scalars=scalars)
+    else:
+        rows = _plain(data)
+        if fields is not None:
+            rows = _select(rows, fields, mappings=mappings)
+    if len(rows) == 0:
+        raise EmptyDataError(f"received no observations: the data ({_name(data)}) have no rows")
+    return rows
+
+
+def row_width(rows: Any) -> int | None:
+    """Return the number of columns of a two-dimensional array of rows, None for anything else."""
+    return int(rows.shape[1]) if isinstance(rows, np.ndarray) and rows.ndim == 2 else None
+
+
+def _name(data: Any) -> str:
+    return f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
+
+
+def _refuse(data: Any) -> None:
+    if data is None:
+        raise EmptyDataError("received no observations: data is None; pass rows, or encoded rows as enc_data=")
+    reason = _why_not_rows(data)
+    if reason is not None:
+        raise ValueError(f"data is {reason}")
+
+
+def _why_not_rows(data: Any) -> str | None:
+    if isinstance(data, (str, bytes, bytearray, memoryview)):
+        return f"one {_name(data)}, not rows; for its items as rows pass list(data)"
+    if isinstance(data, (set, frozenset)):
+        return "a set, whose order is not defined; pass sorted(data)"
+    if isinstance(data, np.matrix):
+        return "a numpy.matrix, whose rows stay matrices; pass numpy.asarray(data)"
+    if isinstance(data, np.ma.MaskedArray):
+        return "a masked array; pass data.filled(numpy.nan) and mark missing values with Optional"
+    if isinstance(data, (np.generic, int, float, complex)) or (isinstance(data, np.ndarray) and data.ndim == 0):
+        return f"a single value ({data!r}), not rows; pass [value]"
+    if is_cluster_collection(data):
+        return f"a collection of a cluster ({_name(data)}); pass backend= with the name of its framework"
+    return None
+
+
+def _is_series(data: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, (pandas.Series, pandas.Index)):
+        return True
+    return callable(getattr(data, "to_list", None)) and callable(getattr(data, "to_numpy", None))
+
+
+def _table(data: Any) -> list[tuple[Any, Callable[[], Any]]] | None:
+    """Return the columns of a table as (name, reader) in order, None if `data` is no table."""
+    if isinstance(data, np.ndarray):
+        if data.dtype.names is None:
+            return None
+        return [(name, lambda name=name: data[name]) for name in data.dtype.names]  # type: ignore[misc]
+    if isinstance(data, Mapping):
+        return [(name, lambda name=name: data[name]) for name in data]  # type: ignore[misc]
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        return [(name, lambda j=j: data.iloc[:, j]) for j, name in enumerate(data.columns)]  # type: ignore[misc]
+    if callable(getattr(data, "to_pydict", None)):
+        columns = data.to_pydict()
+        return [(name, lambda name=name: columns[name]) for name in columns]  # type: ignore[misc]
+    if callable(getattr(data, "iter_rows", None)) and hasattr(data, "columns"):
+        return [(name, lambda name=name: data[name]) for name in data.columns]  # type: ignore[misc]
+    return None
+
+
+def _table_rows(
+    table: list[tuple[Any, Callable[[], Any]]], fields: Sequence[Any] | None, *, mappings: bool, scalars: bool
+) -> Any:
+    wanted = _wanted(table, fields)
+    names = [name for name, _ in wanted]
+    columns = [_column(name, read()) for name, read in wanted]
+    if not columns:
+        raise EmptyDataError("received no observations: the table has no columns")
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        sizes = ", ".join(f"{name!r}: {len(column)}" for name, column in zip(names, columns, strict=True))
+        raise ValueError(f"columns differ in length ({sizes}); every column has one value per row")
+    if scalars and len(columns) == 1 and not mappings:
+        return columns[0]
+    if not mappings and all(isinstance(c, np.ndarray) and c.dtype == np.float64 for c in columns):
+        return np.column_stack(columns)
+    values = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
+    if mappings:
+        if len(set(names)) < len(names):
+            raise ValueError(f"columns share a name ({names}); rows with fields need distinct names")
+        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+    return list(zip(*values, strict=True))
+
+
+def _wanted(
+    table: list[tuple[Any, Callable[[], Any]]], fields: Sequence[Any] | None
+) -> list[tuple[Any, Callable[[], Any]]]:
+    if fields is None:
+        return table
+    if isinstance(fields, str):
+        fields = [fields]
+    found = dict(reversed(table))
+    absent = [name for name in fields if name not in found]
+    if absent:
+        raise ValueError(f"fields {absent} are not columns of the table; it has {[name for name, _ in table]}")
+    return [(name, found[name]) for name in fields]
+
+
+def _column(name: Any, values: Any) -> Any:
+    """Return one column as an array or a list of Python values."""
+    reason = _why_not_rows(values)
+    if reason is None and not isinstance(values, Iterable):
+        reason = f"one value ({values!r}); a mapping holds one list per column"
+    if reason is not None:
+        raise ValueError(f"column {name!r} is {reason}")
+    return _values(values)
+
+
+def _values(values: Any) -> Any:
+    """Return a one-dimensional thing as a float64 array or a list of Python values."""
+    if _is_series(values):
+        kind = getattr(values.dtype, "kind", None)
+        if isinstance(values.dtype, np.dtype) and kind in {"b", "f", "i", "u"}:
+            column = values.to_numpy()
+            return np.asarray(column, dtype=np.float64) if kind == "f" else column
+        return [_present(value) for value in values.to_list()]
+    if isinstance(values, np.ndarray):
+        if values.ndim == 1 and values.dtype.kind == "f":
+            return np.asarray(values, dtype=np.float64)
+        return values.tolist() if values.ndim == 1 else list(values)
+    return list(values)
+
+
+def _present(value: Any) -> Any:
+    """Return `value`; the missing marks of a table package that are not equal to anything become NaN."""
+    return math.nan if type(value).__name__ in {"NAType", "NaTType"} else value
+
+
+def _plain(data: Any) -> Any:
+    if _is_series(data):
+        return _values(data)
+    if isinstance(data, np.ndarray):
+        return _array(data)
+    if isinstance(data, (list, tuple, range)):
+        return data
+    if hasattr(data, "__array__") and not hasattr(data, "__next__"):
+        return as_rows(np.asarray(data))
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        return data
+    if isinstance(data, Iterable):
+        return list(data)
+    raise ValueError(f"data is one {_name(data)}, not rows; pass a list of rows")
+
+
+def _array(data: np.ndarray) -> Any:
+    if data.dtype.kind == "f":
+        return data if data.dtype == np.float64 else data.astype(np.float64)
+    if data.dtype.kind in "OUSMm":
+        rows = data.tolist()
+        return [tuple(row) for row in rows] if data.ndim == 2 else rows
+    return data
+
+
+def _select(rows: Any, fields: Sequence[Any], *, mappings: bool) -> Any:
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise ValueError("fields= selects columns of a table or of rows that are mappings; these rows have no names")
+    names = [fields] if isinstance(fields, str) else list(fields)
+    for position, row in enumerate(rows):
+        absent = [name for name in names if name not in row]
+        if absent:
+            raise ValueError(f"row {position} has no fields {absent}; it has {list(row)}")
+    if mappings:
+        return [{name: row[name] for name in names} for row in rows]
+    return [tuple(row[name] for name in names) for row in rows]

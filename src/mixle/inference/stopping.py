@@ -1,0 +1,95 @@
+"""When a step is accepted, and when the loop has converged."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["Score", "StopRule", "Verdict", "rounding"]
+
+
+def rounding(objective: float) -> float:
+    """Return the rounding of a sum as large as `objective`: 8 ε times its size.
+
+    Examples
+    --------
+    >>> rounding(-2.0**52)
+    8.0
+    """
+    return 8.0 * sys.float_info.epsilon * abs(objective)
+
+
+class Score(NamedTuple):
+    """Objective of a model and the number of rows it could not be summed over."""
+
+    objective: float
+    left_out: int = 0
+
+    @property
+    def finite(self) -> bool:
+        """Whether the objective is a finite number."""
+        return math.isfinite(self.objective)
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Order of models: first by the rows they explain, then by the objective over those rows."""
+        return (-self.left_out, self.objective)
+
+
+class Verdict(NamedTuple):
+    """What is done with a step."""
+
+    accepted: bool
+    converged: bool
+    gain: float
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """The standard rule.
+
+    A step is accepted when its objective is finite and its gain is not below ``-max(1e-12, 8 ε |objective|)``: two
+    sums of the same terms differ by as much. It has converged when it is accepted and the gain is below
+    ``max(delta, 8 ε |objective|)``. An objective that is not finite is neither, whatever came before.
+
+    Objectives over different sets of rows cannot be compared: a step that explains more rows is accepted, one that
+    explains fewer is not.
+
+    Parameters
+    ----------
+    delta : float or None
+        Threshold of the gain; None never converges.
+    monotone : bool
+        False accepts every finite step.
+
+    Examples
+    --------
+    >>> rule = StopRule(delta=1e-9)
+    >>> rule.judge(Score(-2.624295383725169), Score(-2.6242953837251695))
+    Verdict(accepted=True, converged=True, gain=-4.440892098500626e-16)
+    >>> rule.judge(Score(-3.0), Score(float("nan"))).accepted
+    False
+    """
+
+    delta: float | None = 1e-9
+    monotone: bool = True
+
+    def judge(self, old: Score, new: Score) -> Verdict:
+        """Return what is done with a step from `old` to `new`."""
+        gain = self._gain(old, new)
+        if not new.finite:
+            return Verdict(accepted=False, converged=False, gain=gain)
+        if old.left_out != new.left_out:
+            return Verdict(not self.monotone or new.left_out < old.left_out, converged=False, gain=gain)
+        slack = rounding(new.objective)
+        level = gain >= -max(1e-12, slack)
+        converged = level and self.delta is not None and gain < max(self.delta, slack)
+        return Verdict(level or not self.monotone, converged, gain)
+
+    @staticmethod
+    def _gain(old: Score, new: Score) -> float:
+        if old.finite or not new.finite:
+            return new.objective - old.objective
+        return math.inf

@@ -1,0 +1,1 @@
+"""Documented homes of helpers; `mixle.utils.parallel` holds the handles."""

@@ -1,0 +1,1 @@
+"""Rows in shards, shards on workers, statistics added up in shard order."""

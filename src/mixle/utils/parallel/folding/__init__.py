@@ -1,0 +1,1 @@
+"""The loop: shard maps, tasks, the ordered fold, rounds and handles."""

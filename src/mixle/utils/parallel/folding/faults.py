@@ -1,0 +1,152 @@
+"""A user's exception on its way from a task to the driver, where it is raised once, typed."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mixle.errors import RowError, TaskError
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.shards import Chunk
+
+__all__ = ["RemoteFault", "RemoteTraceback", "fault_of", "surface"]
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteFault:
+    """What a task's exception leaves behind when it cannot travel as itself.
+
+    Attributes
+    ----------
+    type_name : str
+        Name of the exception's class.
+    message : str
+        Its text; a row in it is named by its position in the data.
+    row : int or None
+        That position.
+    fields : tuple
+        Path of fields inside the row.
+    traceback_text : str
+        The traceback as printed where the task ran.
+    pickled : bytes or None
+        The exception itself, if it can be read back.
+    """
+
+    type_name: str
+    message: str
+    row: int | None = None
+    fields: tuple[Any, ...] = ()
+    traceback_text: str = ""
+    pickled: bytes | None = None
+
+
+class RemoteTraceback(Exception):
+    """The traceback of a task, chained as the cause of the error that surfaces on the driver."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def _pickled(error: BaseException) -> bytes | None:
+    """Return `error` as bytes that were read back once, or None."""
+    import cloudpickle
+
+    for dumps in (pickle.dumps, cloudpickle.dumps):
+        try:
+            data: bytes = dumps(error)
+            if type(pickle.loads(data)).__name__ == type(error).__name__:
+                return data
+        except Exception:  # noqa: BLE001 - a user's class may fail in any way; its text still travels
+            continue
+    return None
+
+
+def fault_of(error: BaseException, chunk: Chunk | None = None) -> RemoteFault:
+    """Return the fault of `error`; a row of `chunk` that it names becomes a position in the data.
+
+    Parameters
+    ----------
+    error : BaseException
+        The exception of a task.
+    chunk : Chunk, optional
+        The chunk at work when it was raised.
+    """
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    row, fields = getattr(error, "row", None), getattr(error, "fields", ())
+    if isinstance(error, RowError) and row is not None and chunk is not None and 0 <= row < chunk.count:
+        error = error.at(row=chunk.positions[row])
+        row = error.row
+    if not isinstance(row, int):
+        row = None
+    fields = tuple(fields) if isinstance(fields, (tuple, list)) else ()
+    return RemoteFault(type(error).__name__, str(error), row, fields, text, _pickled(error))
+
+
+def surface(fault: RemoteFault, shard: int | None = None, worker: int | None = None) -> TaskError:
+    """Return the exception to raise on the driver for `fault`.
+
+    It is a `TaskError` (a RuntimeError) and, where the two classes combine, also of the user's own type; the remote
+    traceback is its ``__cause__``. It pickles.
+
+    Parameters
+    ----------
+    fault : RemoteFault
+        The fault of a Result.
+    shard, worker : int, optional
+        Where it happened.
+    """
+    original: BaseException | None = None
+    if fault.pickled is not None:
+        try:
+            original = pickle.loads(fault.pickled)
+        except Exception:  # noqa: BLE001 - the class is not importable here; its text is enough
+            original = None
+    error = _combined(original)
+    error.shard, error.row, error.worker = shard, fault.row, worker
+    error.remote_traceback = fault.traceback_text
+    state = error.__dict__
+    state["_fault"] = fault
+    state["_text"] = _message(fault, shard, original)
+    if isinstance(original, RowError) and shard is not None:
+        error.add_note(f"raised by shard {shard}" + ("" if worker is None else f" on worker {worker}"))
+    error.__cause__ = RemoteTraceback(fault.traceback_text)
+    return error
+
+
+def _message(fault: RemoteFault, shard: int | None, original: BaseException | None) -> str:
+    if isinstance(original, RowError):
+        return fault.message
+    place = [] if shard is None else [f"shard {shard}"]
+    place += [] if fault.row is None else [f"row {fault.row}"]
+    where = ", ".join(place)
+    return f"{where + ': ' if where else ''}{fault.type_name}: {fault.message}"
+
+
+class _Surfaced(TaskError):
+    """Text and pickling that every surfaced error shares, whatever the user's type adds."""
+
+    def __str__(self) -> str:
+        return str(self.__dict__.get("_text", ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return surface, (self.__dict__["_fault"], self.shard, self.worker)
+
+
+def _combined(original: BaseException | None) -> TaskError:
+    """Return an empty error of both types, carrying what the user's exception carries."""
+    if not isinstance(original, Exception):
+        return _Surfaced()
+    kind = type(original)
+    for new in (kind.__new__, BaseException.__new__):
+        try:
+            both = type(kind.__name__, (_Surfaced, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+            error: TaskError = new(both, *original.args)
+        except Exception:  # noqa: BLE001 - layouts or metaclasses that do not combine: a TaskError remains
+            continue
+        error.args = original.args
+        error.__dict__.update(original.__dict__)
+        return error
+    return _Surfaced()

@@ -1,0 +1,379 @@
+"""The four documented calls, written once over any transport."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from mixle.errors import HandleClosed, SupportError
+from mixle.utils.parallel.folding.fold import fold_numbers, fold_results
+from mixle.utils.parallel.folding.inputs import check_probability, random_state, warn_user
+from mixle.utils.parallel.folding.limits import one_blas_thread
+from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
+from mixle.utils.parallel.folding.round import run_round
+from mixle.utils.parallel.folding.starts import check_components, start_results
+from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mixle.utils.parallel.folding.tasks import Task
+    from mixle.utils.parallel.folding.transport import Source, Transport
+
+__all__ = ["EStep", "EncodedDataHandle", "EncodedFold", "Handle", "is_encoded_data_handle", "is_ours"]
+
+
+class EStep(NamedTuple):
+    """What one pass over the rows under a model leaves.
+
+    Attributes
+    ----------
+    nobs : float
+        Total row weight.
+    value : Any
+        Folded statistic, keys tied.
+    log_density : float
+        Summed weighted log-density of the model; NaN if there was no model to score.
+    left_out : int
+        Rows that no component of the model supports; they are not in `value`.
+    """
+
+    nobs: float
+    value: Any
+    log_density: float
+    left_out: int
+
+
+class Handle(EncodedDataHandle):
+    """Encoded rows behind a transport.
+
+    Two threads may share a handle: their calls run one after the other. It cannot be pickled and does not work in a
+    forked child.
+
+    Parameters
+    ----------
+    transport : Transport
+        Where the shards live. Without `source` it must be loaded already.
+    source : Source, optional
+        Rows, weights and shards to load.
+
+    Raises
+    ------
+    RowError
+        Naming the position of a row that cannot be encoded.
+    """
+
+    def __init__(self, transport: Transport, source: Source | None = None) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._closed = False
+        self._keys_checked: Any = None
+        self._unlike_told = False
+        self._left_out = 0
+        self.transport = transport
+        self.encoder = None if source is None else source.encoder
+        weights = None if source is None else source.weights
+        self._usable = None if weights is None else int(np.count_nonzero(weights))
+        self._first_row = 0 if weights is None else int(np.flatnonzero(weights)[0])
+        self._width = _width(source)
+        if source is not None:
+            try:
+                transport.load(source)
+            except BaseException:
+                transport.close()
+                raise
+        self._sizes = dict(transport.sizes)
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return sum(self._sizes.values())
+
+    @property
+    def num_shards(self) -> int:
+        """Number of shards."""
+        return len(self._sizes)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` released what this handle needs to work."""
+        return self._closed
+
+    @property
+    def left_out(self) -> int:
+        """Number of rows that the last E-step left out because no component of the model supports them."""
+        return self._left_out
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return f"<{type(self).__name__}: {self.size} rows in {self.num_shards} shards on {self.transport.name}{state}>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled or copied: it holds encoded rows and workers of this process. "
+            "Send the rows and the model, and call encoded_data(rows, estimator) where they arrive"
+        )
+
+    def close(self) -> None:
+        """Release workers and memory held by this handle; further calls do nothing."""
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            self.transport.close()
+            self._closed = self.transport.closable
+
+    def pysp_seq_log_density_sum(self, estimate: Any) -> tuple[float, float]:
+        """Return (num_observations, summed_log_density) for `estimate`.
+
+        Parameters
+        ----------
+        estimate : distribution
+            Model to score.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Total row weight and the weighted sum of log-densities; -inf if a row lies outside the support.
+
+        Raises
+        ------
+        TaskError
+            If the model's own code fails; the error is also of that exception's type and names shard and row.
+        """
+        if not hasattr(estimate, "seq_log_density"):
+            raise TypeError(f"a {type(estimate).__name__} has no seq_log_density: pass the model to score")
+        with self._serving("llsum"):
+            results = self._run(Score(estimate))
+            return _nobs(results), _log_density(results)
+
+    def pysp_seq_estimate(self, estimator: Any, prev_estimate: Any) -> Any:
+        """Run one EM step: fold the statistic of `prev_estimate` over all shards in order, then estimate.
+
+        Parameters
+        ----------
+        estimator : ParameterEstimator
+            Its accumulators and its M-step.
+        prev_estimate : distribution or None
+            Current model; leaves need none.
+
+        Returns
+        -------
+        distribution
+
+        Raises
+        ------
+        TaskError
+            If user code fails on a shard; the error is also of that exception's type and names shard and row.
+        SupportError
+            If no component supports any row.
+        """
+        with self._serving("update"):
+            return self.m_step(estimator, self._accumulate(estimator, prev_estimate, scored=False), prev_estimate)
+
+    def pysp_seq_initialize(self, estimator: Any, rng: Any, p: float) -> Any:
+        """Draw a start: a model estimated from the rows that random draws keep.
+
+        A row's draw depends on the seed and its position only, so that a start is the same wherever rows live. If no
+        row is kept, the first one is.
+
+        Parameters
+        ----------
+        estimator : ParameterEstimator
+            What to start.
+        rng : numpy.random.RandomState, int or numpy.random.Generator
+            Source of the randomness; a RandomState is advanced.
+        p : float
+            Probability that a row is kept, in (0, 1].
+
+        Returns
+        -------
+        distribution
+
+        Raises
+        ------
+        ValueError
+            If `p` lies outside (0, 1], or there are fewer rows than components to start.
+        TypeError
+            If `p` is a boolean or `rng` is not a source of randomness.
+        """
+        with self._serving("init"):
+            p, rng = check_probability(p), random_state(rng)
+            self._check_estimator(estimator)
+            components = getattr(estimator, "num_start_components", lambda: None)()
+            check_components(components or 0, self.size if self._usable is None else self._usable, self._width)
+            with one_blas_thread():
+                results = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
+                nobs, value = self._fold(estimator, results)
+                return estimator.estimate(nobs, value)
+
+    def pysp_stream_accumulate(self, estimator: Any, model: Any) -> tuple[float, Any]:
+        """Return the folded statistic for streaming or incremental EM, keys tied.
+
+        Parameters
+        ----------
+        estimator : ParameterEstimator
+            Its accumulators.
+        model : distribution or None
+            Model of the E-step.
+
+        Returns
+        -------
+        tuple of (float, Any)
+            Total row weight and statistic.
+
+        Raises
+        ------
+        TaskError
+            As `pysp_seq_estimate`.
+        """
+        with self._serving("update"):
+            step = self._accumulate(estimator, model, scored=False)
+            return step.nobs, step.value
+
+    def estep(self, estimator: Any, model: Any) -> EStep:
+        """Return statistic and log-density of `model` from one pass over the rows.
+
+        Parameters
+        ----------
+        estimator : ParameterEstimator
+            Its accumulators.
+        model : distribution or None
+            Current model.
+
+        Raises
+        ------
+        TaskError
+            As `pysp_seq_estimate`.
+        """
+        with self._serving("update"):
+            return self._accumulate(estimator, model, scored=True)
+
+    def m_step(self, estimator: Any, estep: EStep, previous: Any = None) -> Any:
+        """Return the model that fits what an E-step left, one BLAS thread at work.
+
+        Parameters
+        ----------
+        estimator : ParameterEstimator
+            The M-step. If it has ``keep_empty(model, previous, value)``, components without weight keep their
+            previous parameters.
+        estep : EStep
+            What `estep` returned.
+        previous : distribution, optional
+            Model of that E-step.
+
+        Raises
+        ------
+        SupportError
+            If every row was left out.
+        """
+        if estep.left_out and estep.left_out >= self.size:
+            raise SupportError(
+                "no component supports any row; start from a model whose support covers the data",
+                type(previous).__name__,
+            )
+        with one_blas_thread():
+            model = estimator.estimate(estep.nobs, estep.value)
+            keep_empty = getattr(estimator, "keep_empty", None)
+            return model if keep_empty is None or previous is None else keep_empty(model, previous, estep.value)
+
+    def apply(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """Return ``function(shard, *args)`` of every shard, in shard order.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a `Shard`; picklable where shards live in other processes.
+        *args : Any
+            Further arguments.
+        """
+        with self._serving("apply"):
+            return [result.value for result in self._run(Apply(function, args))]
+
+    def _run(self, task: Task) -> list[Result]:
+        results = run_round(self.transport, task)
+        builds = sorted({result.receipt["build"] for result in results if "build" in result.receipt})
+        if len(builds) > 1 and not self._unlike_told:
+            self._unlike_told = True
+            warn_user(f"workers compute with unlike builds, so bits depend on who does what: {'; '.join(builds)}")
+        return results
+
+    def _fold(self, estimator: Any, results: list[Result]) -> tuple[float, Any]:
+        return fold_results(estimator, results)
+
+    def _accumulate(self, estimator: Any, model: Any, scored: bool) -> EStep:
+        self._check_estimator(estimator)
+        if model is None and hasattr(estimator, "num_start_components"):
+            raise TypeError(
+                f"{type(estimator).__name__} needs a model to step from: pass a start, "
+                "e.g. handle.pysp_seq_initialize(estimator, rng=0, p=0.1)"
+            )
+        results = self._run(Accumulate(estimator, model, scored))
+        nobs, value = self._fold(estimator, results)
+        self._left_out = sum(int(result.receipt.get("left_out", 0)) for result in results)
+        return EStep(nobs, value, _log_density(results), self._left_out)
+
+    def _check_estimator(self, estimator: Any) -> None:
+        """Refuse what is no estimator, and tying keys that cannot be honoured, once per estimator."""
+        if not hasattr(estimator, "accumulator_factory"):
+            raise TypeError(f"a {type(estimator).__name__} is not an estimator: pass one, e.g. model.estimator()")
+        if self._keys_checked is not estimator:
+            from mixle.stats.keys import validate_estimator_keys
+
+            validate_estimator_keys(estimator)
+            self._keys_checked = estimator
+
+    @contextmanager
+    def _serving(self, verb: str) -> Iterator[None]:
+        """Let one caller in, unless this handle is closed or belongs to another process."""
+        if self._pid != os.getpid():
+            raise TypeError(
+                f"this {type(self).__name__} was made before a fork and works only in process {self._pid}: "
+                "call encoded_data(rows, estimator) in this process"
+            )
+        with self._lock:
+            if self._closed:
+                raise HandleClosed(
+                    f"this parallel encoded-data handle is closed: {verb} cannot be served. "
+                    "Build a new one: encoded_data(rows, estimator, backend=...)"
+                )
+            yield
+
+
+def _width(source: Source | None) -> int | None:
+    """Return the columns of a row where rows are a matrix."""
+    shape: tuple[int, ...] = () if source is None else tuple(getattr(source.rows, "shape", ()))
+    return int(shape[1]) if len(shape) == 2 else None
+
+
+def _nobs(results: list[Result]) -> float:
+    return fold_numbers([result.weight for result in results])
+
+
+def _log_density(results: list[Result]) -> float:
+    scores = [result.log_density for result in results if result.log_density is not None]
+    return fold_numbers(scores) if len(scores) == len(results) else math.nan
+
+
+_ORIGINAL = {name: vars(Handle)[name] for name in ("pysp_seq_estimate", "pysp_seq_log_density_sum")}
+
+
+def is_ours(handle: Any) -> bool:
+    """Return True if `handle` runs this library's own E-step, so that one pass may serve step and score.
+
+    A subclass, spy or monkeypatch that replaces `pysp_seq_estimate` or `pysp_seq_log_density_sum`, on the instance or
+    its class, makes it False: such a handle is driven through the documented methods.
+    """
+    if not isinstance(handle, Handle):
+        return False
+    return all(
+        name not in vars(handle) and getattr(type(handle), name) is original for name, original in _ORIGINAL.items()
+    )

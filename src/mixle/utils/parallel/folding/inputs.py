@@ -1,0 +1,286 @@
+"""What a handle accepts, checked before any work starts: each refusal names the line to type."""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from mixle.errors import BackendError, ContractError, EmptyDataError, ImpossibleEvidenceError
+from mixle.utils.parallel.folding.shards import Contiguous, ShardMap, as_shard_map, cut
+from mixle.utils.parallel.folding.transport import Source
+
+__all__ = [
+    "check_count",
+    "check_engine",
+    "check_probability",
+    "check_rows",
+    "check_weights",
+    "choose_encoder",
+    "choose_map",
+    "make_source",
+    "random_state",
+    "warn_user",
+]
+
+
+def _refusal(data: Any) -> str | None:
+    """Return what is wrong with `data` as rows and the line to type, or None."""
+    kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
+    if data is None:
+        return "None is not data: pass a list of rows or an array"
+    if isinstance(data, (str, bytes, bytearray, memoryview)):
+        return f"{kind} is one value, not rows: pass [data] or list(data)"
+    if isinstance(data, np.matrix):
+        return "numpy.matrix is not taken: pass numpy.asarray(data)"
+    if isinstance(data, np.ma.MaskedArray):
+        return "a masked array is not taken: pass data.tolist() (masked values become None) with an Optional field"
+    if isinstance(data, np.ndarray):
+        if data.ndim == 0:
+            return "a 0-d array is one value, not rows: pass data.reshape(1)"
+        if data.dtype.names is not None:
+            return "a structured array is not taken: pass data.tolist(), whose rows are tuples"
+        return None
+    return _foreign_refusal(data, kind)
+
+
+def _foreign_refusal(data: Any, kind: str) -> str | None:
+    if isinstance(data, Mapping):
+        return f"a mapping of columns ({kind}) is not taken: pass list(zip(*data.values()))"
+    if hasattr(data, "itertuples"):
+        return f"a {kind} is not taken: pass list(data.itertuples(index=False, name=None))"
+    if hasattr(data, "iter_rows"):
+        return f"a {kind} is not taken: pass data.rows()"
+    if hasattr(data, "to_pylist"):
+        return f"a {kind} is not taken: pass data.to_pylist()"
+    if any(
+        callable(getattr(data, mark, None)) for mark in ("mapPartitions", "to_delayed", "iter_internal_ref_bundles")
+    ):
+        return f"{kind} is a collection of a cluster: pass backend= with the name of its framework"
+    if hasattr(data, "to_numpy") and hasattr(data, "dtype"):
+        return f"a {kind} is not taken: pass data.tolist()"
+    if isinstance(data, (set, frozenset)):
+        return f"a {kind} has no order: pass sorted(data)"
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        what = "can be read only once" if hasattr(data, "__next__") else "is not a sequence of rows"
+        return f"a {kind} {what}: pass list(data)"
+    return None
+
+
+def check_rows(data: Any, title: str) -> Any:
+    """Return `data` if it is a non-empty indexable sequence of rows.
+
+    Raises
+    ------
+    TypeError
+        For generators, data frames, series, structured and masked arrays, mappings, strings; with the line to type.
+    ValueError
+        For empty data.
+    """
+    wrong = _refusal(data)
+    if wrong is not None:
+        raise TypeError(f"{title}: {wrong}")
+    if not len(data):
+        raise EmptyDataError(f"{title} requires non-empty data.")
+    return data
+
+
+def choose_encoder(title: str, estimator: Any, model: Any, encoder: Any, *, takes_model: bool = True) -> Any:
+    """Return the encoder: the explicit one, else the model's, else the estimator's.
+
+    Raises
+    ------
+    ValueError
+        If none of them is given.
+    """
+    if encoder is not None:
+        return encoder
+    if model is not None:
+        return model.dist_to_encoder()
+    if estimator is None:
+        need = "an encoder, model, or estimator" if takes_model else "an estimator or an explicit encoder"
+        raise ContractError(f"{title} requires {need}.")
+    if hasattr(estimator, "accumulator_factory"):
+        return estimator.accumulator_factory().make().acc_to_encoder()
+    if hasattr(estimator, "dist_to_encoder"):
+        return estimator.dist_to_encoder()
+    raise TypeError(f"{title}: {type(estimator).__name__} is not an estimator; pass one, e.g. model.estimator()")
+
+
+def check_count(value: Any, name: str, *, optional: bool = False) -> int | None:
+    """Return `value` as an int ≥ 1 (or None); booleans and fractions are refused.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming `name`.
+    """
+    if value is None and optional:
+        return None
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be a positive integer, not {value!r}")
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a positive integer, not {value!r}") from None
+    if count < 1:
+        raise ValueError(f"{name} must be positive.")
+    return count
+
+
+def choose_map(default: ShardMap | None, rows: int, **controls: Any) -> ShardMap | None:
+    """Return the one shard map that `controls` ask for, or `default`.
+
+    Parameters
+    ----------
+    default : ShardMap or None
+        What none of them means.
+    rows : int
+        Number of rows, to check a placement against.
+    **controls : Any
+        Any of num_shards, num_chunks, placement, resources.
+
+    Raises
+    ------
+    BackendError
+        (a ValueError) if more than one is given, naming them.
+    """
+    given = [name for name, value in controls.items() if value is not None]
+    if len(given) > 1:
+        raise BackendError(f"{' and '.join(given)} each say how rows are split: give only one of them")
+    if not given or given[0] == "resources":
+        return default
+    value = controls[given[0]]
+    if given[0] == "num_shards":
+        return as_shard_map(value)
+    if given[0] == "num_chunks":
+        return Contiguous(check_count(value, "num_chunks"))
+    sizes = tuple(shard.size for shard in value.shards)
+    if sum(sizes) != rows:
+        raise ValueError(f"placement covers {sum(sizes)} rows, the data has {rows}: plan(data, ...) again")
+    return Contiguous(sizes=sizes)
+
+
+def check_weights(weights: Any, rows: int) -> np.ndarray | None:
+    """Return row weights as a float64 array of shape ``(rows,)``, or None.
+
+    Raises
+    ------
+    ValueError
+        For another length, a negative or non-finite weight (the row is named), or a total of zero.
+    """
+    if weights is None:
+        return None
+    try:
+        array = np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"weights must be one number per row, as a list or array of length {rows}: {error}") from error
+    if array.shape != (rows,):
+        raise ValueError(f"weights must have shape ({rows},), one per row, not {array.shape}")
+    bad = ~(np.isfinite(array) & (array >= 0.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"weight of row {row} is {array[row]}: weights must be finite and at least 0")
+    if not array.any():
+        raise EmptyDataError("all weights are zero: at least one row must count")
+    with np.errstate(over="ignore"):
+        total = float(array.sum())
+    if not math.isfinite(total):
+        raise ValueError("the sum of the weights overflows: divide them by their maximum")
+    return array
+
+
+def make_source(
+    rows: Any,
+    encoder: Any,
+    shard_map: ShardMap,
+    sub_chunks: int | Sequence[int],
+    weights: np.ndarray | None,
+    estimator: Any,
+) -> Source:
+    """Return the source of a transport: `rows` cut by `shard_map`, each shard cut into `sub_chunks`."""
+    shards = shard_map.resolve(len(rows))
+    counts = [sub_chunks] * len(shards) if isinstance(sub_chunks, int) else list(sub_chunks)
+    pieces = tuple(cut(shard, count, shard_map) for shard, count in zip(shards, counts, strict=True))
+    return Source(rows, weights, encoder, shards, pieces, estimator)
+
+
+def check_probability(p: Any) -> float:
+    """Return the probability that a start keeps a row, in (0, 1].
+
+    Raises
+    ------
+    TypeError
+        For a boolean or what is not a number.
+    ImpossibleEvidenceError
+        (a ValueError) for 0.
+    ValueError
+        For anything else outside (0, 1].
+    """
+    if isinstance(p, (bool, np.bool_)):
+        raise TypeError(f"p must be a probability in (0, 1], not {p!r}")
+    try:
+        value = float(p)
+    except (TypeError, ValueError):
+        raise TypeError(f"p must be a probability in (0, 1], not {p!r}") from None
+    if value == 0.0:
+        raise ImpossibleEvidenceError("p = 0 keeps no row: a start needs p in (0, 1], e.g. p=0.1")
+    if not 0.0 < value <= 1.0:
+        raise ValueError(f"p must be in (0, 1], got {p!r}")
+    return value
+
+
+def random_state(rng: Any) -> Any:
+    """Return the RandomState that `rng` is or means.
+
+    Parameters
+    ----------
+    rng : numpy.random.RandomState, int or numpy.random.Generator
+        A RandomState is used (and advanced) as it is.
+
+    Raises
+    ------
+    TypeError
+        For None and anything else.
+    """
+    from numpy.random import Generator, RandomState
+
+    if isinstance(rng, RandomState):
+        return rng
+    if isinstance(rng, Generator):
+        return RandomState(int(rng.integers(2**31)))
+    if not isinstance(rng, (bool, np.bool_)) and hasattr(type(rng), "__index__"):
+        return RandomState(operator.index(rng))
+    raise TypeError(f"rng must be a numpy.random.RandomState, a Generator or an int, not {rng!r}: pass e.g. rng=0")
+
+
+def check_engine(title: str, engine: Any, precision: Any) -> None:
+    """Refuse an engine other than numpy and a precision other than float64, which is what this library computes in.
+
+    Raises
+    ------
+    BackendError
+        (a ValueError) naming what was asked for.
+    """
+    from mixle.utils.parallel.planning.precision import precision_name
+
+    name = engine if isinstance(engine, str) else getattr(engine, "name", type(engine).__name__)
+    if engine is not None and str(name).lower() not in {"numpy", "numpyengine"}:
+        raise BackendError(f"{title}: engine {name!r} is not supported; leave engine out, or use engine='numpy'")
+    if precision_name(precision) not in {"default", "float64"}:
+        raise BackendError(f"{title}: precision {precision!r} is not supported; leave precision out: it is float64")
+
+
+def warn_user(message: str) -> None:
+    """Issue a UserWarning at the first line outside this package."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - 3.11 has no skip_file_prefixes
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "mixle":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)

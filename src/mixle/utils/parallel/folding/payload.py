@@ -1,0 +1,400 @@
+"""The closed, typed frame in which statistics travel: magic, version, length and checksum in front.
+
+A frame is decoded only after its checksum holds, and decoding builds nothing but the closed set: None, bool, int,
+float, complex, str, bytes, tuple, list, dict, numpy scalars and arrays, dates and times, and NamedTuples registered by
+name. Other values travel as a pickle inside the same frame where both ends say ``allow_pickle=True``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import pickle
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from mixle.errors import PayloadError
+
+__all__ = ["HEAD_SIZE", "MAGIC", "decode", "encode", "encode_bytes", "is_frame", "is_plain", "register_namedtuple"]
+
+MAGIC, VERSION = b"MXPL", 1
+PREFIX, CRC = (
+    struct.Struct("<4sB3xQ"),
+    struct.Struct("<I"),
+)  # magic, version, length; crc32
+HEAD_SIZE = PREFIX.size + CRC.size
+DEPTH = 200
+INLINE = 4096  # smaller arrays are copied into the stream, larger ones stay buffers of their own
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+T = TypeVar("T", bound=type[Any])
+
+_NUMBER, _FLOAT, _COMPLEX, _SIZE = struct.Struct("<q"), struct.Struct("<d"), struct.Struct("<dd"), struct.Struct("<Q")
+_PLAIN = re.compile(r"[<>|=]?[biufcSUVmM]\d+(\[[a-zA-Z0-9/]+\])?|[<>|=]?[mM]8(\[[a-zA-Z0-9/]+\])?|\|?b1|\?")
+
+_records_by_name: dict[str, type[Any]] = {}
+_names_by_record: dict[type[Any], str] = {}
+
+
+def register_namedtuple(cls: T, name: str | None = None) -> T:
+    """Let a NamedTuple class travel inside frames; usable as a decorator.
+
+    Parameters
+    ----------
+    cls : type
+        A NamedTuple class that both ends import.
+    name : str, optional
+        Its stable name on the wire; module and qualified name if not given.
+
+    Raises
+    ------
+    TypeError
+        If `cls` is no NamedTuple class.
+    ValueError
+        If the name stands for another class.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> class Pair(NamedTuple):
+    ...     left: int
+    ...     right: float
+    >>> _ = register_namedtuple(Pair, "doctest.Pair")
+    >>> decode(encode_bytes(Pair(1, 2.5)))
+    Pair(left=1, right=2.5)
+    """
+    if not hasattr(cls, "_fields") or not issubclass(cls, tuple):
+        raise TypeError(f"register_namedtuple takes a NamedTuple class, not {cls!r}")
+    name = f"{cls.__module__}.{cls.__qualname__}" if name is None else name
+    known = _records_by_name.get(name)
+    if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(f"the name {name!r} already stands for {known!r}: give register_namedtuple another name")
+    _records_by_name[name] = cls
+    _names_by_record[cls] = name
+    return cls
+
+
+def is_frame(data: Any) -> bool:
+    """Return whether `data` starts as a frame of this module does (its checksum is not looked at)."""
+    return isinstance(data, bytes | bytearray | memoryview) and bytes(data[:4]) == MAGIC
+
+
+def encode(value: Any, allow_pickle: bool = False, dumps: Callable[[Any], bytes] | None = None) -> list[Buffer]:
+    """Return the frame of `value` as a list of buffers, to be written one after another.
+
+    Parameters
+    ----------
+    value : Any
+        A value of the closed set.
+    allow_pickle : bool
+        Let values outside the closed set travel as a pickle.
+    dumps : callable, optional
+        How these are pickled; `pickle.dumps` if not given.
+
+    Returns
+    -------
+    list of bytes-like
+        Large arrays are views of the caller's memory: write them before it changes.
+
+    Raises
+    ------
+    PayloadError
+        For a value outside the closed set, or nested deeper than 200 levels.
+    """
+    writer = _Writer((dumps or pickle.dumps) if allow_pickle else None)
+    writer.put(value, 0)
+    parts = [*writer.parts, writer.tail]
+    prefix = PREFIX.pack(MAGIC, VERSION, sum(len(part) for part in parts))
+    crc = zlib.crc32(prefix)
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return [prefix + CRC.pack(crc), *parts]
+
+
+def encode_bytes(value: Any, allow_pickle: bool = False) -> bytes:
+    """Return the frame of `value` as one bytes object; see `encode`.
+
+    Examples
+    --------
+    >>> decode(encode_bytes({"a": (1, 2.5)}))
+    {'a': (1, 2.5)}
+    """
+    return b"".join(encode(value, allow_pickle))
+
+
+def decode(data: Any, allow_pickle: bool = False, loads: Callable[[Any], Any] | None = None) -> Any:
+    """Return the value of a frame.
+
+    Parameters
+    ----------
+    data : bytes-like
+        One whole frame.
+    allow_pickle : bool
+        Read pickled values too. Only inside one job.
+    loads : callable, optional
+        How these are read; `pickle.loads` if not given.
+
+    Returns
+    -------
+    Any
+        Arrays own their memory and are writable.
+
+    Raises
+    ------
+    PayloadError
+        If the frame is torn, altered or of another version, or holds what may not be decoded.
+    """
+    try:
+        view = memoryview(data).cast("B")
+        (magic, version, length), (crc,) = PREFIX.unpack_from(view), CRC.unpack_from(view, PREFIX.size)
+    except (TypeError, ValueError, struct.error) as error:
+        raise PayloadError(f"this is no payload frame: {error}") from None
+    if magic != MAGIC or version != VERSION:
+        raise PayloadError(f"this is no payload frame of version {VERSION}: it starts with {bytes(view[:5])!r}")
+    if length != len(view) - HEAD_SIZE:
+        raise PayloadError(f"a payload frame of {length} bytes came with {len(view) - HEAD_SIZE} bytes")
+    if zlib.crc32(view[HEAD_SIZE:], zlib.crc32(view[: PREFIX.size])) != crc:
+        raise PayloadError("the checksum of a payload frame does not hold: it was altered on its way")
+    return _Reader(view, (loads or pickle.loads) if allow_pickle else None).whole()
+
+
+class _Writer:
+    """Appends tagged values to a list of buffers."""
+
+    def __init__(self, dumps: Callable[[Any], bytes] | None) -> None:
+        self.parts, self.tail, self.dumps = list[Buffer](), bytearray(), dumps
+
+    def put(self, value: Any, depth: int) -> None:
+        if depth > DEPTH:
+            raise PayloadError(f"a payload is nested deeper than {DEPTH} levels (does it contain itself?)")
+        kind = type(value)
+        put = _PUT.get(kind)
+        if put is not None:
+            put(self, value, depth)
+        elif kind in _names_by_record:
+            self.block(b"N", _names_by_record[kind].encode())
+            self.many(b"", value, depth)
+        elif issubclass(kind, np.generic) and is_plain(value.dtype):
+            self.tail += b"g"
+            self.array(np.asarray(value), depth)
+        else:
+            self.foreign(value)
+
+    def block(self, tag: bytes, data: bytes) -> None:
+        self.tail += tag + _SIZE.pack(len(data))
+        self.tail += data
+
+    def text(self, value: str, tag: bytes = b"s") -> None:
+        self.block(tag, value.encode("utf-8", "surrogatepass"))
+
+    def many(self, tag: bytes, values: Any, depth: int) -> None:
+        self.tail += tag + _SIZE.pack(len(values))
+        for value in values:
+            self.put(value, depth + 1)
+
+    def integer(self, value: int) -> None:
+        if -(1 << 63) <= value < 1 << 63:
+            self.tail += b"i" + _NUMBER.pack(value)
+        else:
+            self.block(b"I", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+
+    def mapping(self, value: dict[Any, Any], depth: int) -> None:
+        self.tail += b"d" + _SIZE.pack(len(value))
+        for key, item in value.items():
+            self.put(key, depth + 1)
+            self.put(item, depth + 1)
+
+    def array(self, value: np.ndarray[Any, Any], depth: int) -> None:
+        objects = value.dtype == object
+        if not (objects or is_plain(value.dtype)):
+            self.foreign(value)
+            return
+        order: Any = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
+        self.tail += b"o" if objects else b"a"
+        self.put((order, value.shape, None if objects else _describe(value.dtype)), depth)
+        if objects:
+            self.many(b"", value.ravel(order).tolist(), depth)
+        elif value.nbytes < INLINE:
+            self.block(b"", value.tobytes(order))
+        else:
+            self.tail += _SIZE.pack(value.nbytes)
+            self.parts.append(self.tail)
+            self.tail = bytearray()
+            self.parts.append(np.ascontiguousarray(value.reshape(-1, order=order)).view(np.uint8).data)
+
+    def moment(self, value: Any, depth: int) -> None:
+        self.many(b"t" + bytes([_MOMENTS.index(type(value))]), value.__reduce_ex__(4)[1], depth)
+
+    def foreign(self, value: Any) -> None:
+        if self.dumps is None:
+            kind = type(value)
+            raise PayloadError(
+                f"a value of type {kind.__module__}.{kind.__qualname__} has no place in a payload; plain data and "
+                f"arrays do (register_namedtuple for a NamedTuple, allow_pickle=True inside one job)"
+            )
+        self.block(b"P", self.dumps(value))
+
+
+_MOMENTS: tuple[type[Any], ...] = (dt.date, dt.time, dt.datetime, dt.timedelta, dt.timezone)
+_PUT: dict[type[Any], Callable[[_Writer, Any, int], None]] = {
+    type(None): lambda writer, _, __: writer.tail.extend(b"n"),
+    bool: lambda writer, value, _: writer.tail.extend(b"b\1" if value else b"b\0"),
+    float: lambda writer, value, _: writer.tail.extend(b"f" + _FLOAT.pack(value)),
+    complex: lambda writer, value, _: writer.tail.extend(b"c" + _COMPLEX.pack(value.real, value.imag)),
+    int: lambda writer, value, _: writer.integer(value),
+    str: lambda writer, value, _: writer.text(value),
+    bytes: lambda writer, value, _: writer.block(b"B", value),
+    tuple: lambda writer, value, depth: writer.many(b"(", value, depth),
+    list: lambda writer, value, depth: writer.many(b"[", value, depth),
+    dict: _Writer.mapping,
+    np.ndarray: _Writer.array,
+    np.str_: lambda writer, value, _: writer.text(value, b"x"),  # as an array it would lose trailing zeros
+    np.bytes_: lambda writer, value, _: writer.block(b"y", bytes(value)),
+    **dict.fromkeys(_MOMENTS, _Writer.moment),
+}
+
+
+def is_plain(kind: np.dtype[Any]) -> bool:
+    """Return whether raw memory says everything about values of this dtype."""
+    if kind.hasobject or kind.metadata or kind.kind not in "biufcSUVmM":
+        return False
+    if kind.names is None:
+        return kind.shape == () and _PLAIN.fullmatch(kind.str) is not None
+    return all(len(field) == 2 and is_plain(field[0].base) for field in (kind.fields or {}).values())
+
+
+def _describe(kind: Any) -> Any:
+    """Return a dtype as plain data: its string, or its fields, offsets, size and alignment."""
+    if kind.names is None:
+        return kind.str
+    fields = [kind.fields[name] for name in kind.names]
+    formats = tuple((_describe(field[0].base), field[0].shape) for field in fields)
+    return kind.names, formats, tuple(field[1] for field in fields), kind.itemsize, bool(kind.isalignedstruct)
+
+
+def _dtype(description: Any) -> np.dtype[Any]:
+    """Return the dtype that `_describe` described."""
+    if isinstance(description, str):
+        if not _PLAIN.fullmatch(description):
+            raise PayloadError(f"a payload has the dtype {description!r}")
+        return np.dtype(description)
+    names, formats, offsets, itemsize, aligned = description
+    fields = [(_dtype(base), shape) if shape else _dtype(base) for base, shape in formats]
+    spec: Any = {"names": list(names), "formats": fields, "offsets": list(offsets), "itemsize": itemsize}
+    return np.dtype(spec, align=aligned)  # type: ignore[no-any-return]
+
+
+class _Reader:
+    """Reads tagged values from a checked body; any fault becomes a PayloadError."""
+
+    def __init__(self, view: memoryview, loads: Callable[[Any], Any] | None) -> None:
+        self.view, self.at, self.end, self.loads = view, HEAD_SIZE, len(view), loads
+
+    def whole(self) -> Any:
+        try:
+            value = self.get(0)
+        except PayloadError:
+            raise
+        except Exception as error:
+            raise PayloadError(f"a payload cannot be decoded: {type(error).__name__}: {error}") from error
+        if self.at != self.end:
+            raise PayloadError(f"a payload has {self.end - self.at} bytes too many")
+        return value
+
+    def take(self, size: int) -> memoryview:
+        start = self.at
+        if size > self.end - start:
+            raise PayloadError(f"a payload ends {size - (self.end - start)} bytes too early")
+        self.at = start + size
+        return self.view[start : self.at]
+
+    def read(self, form: struct.Struct) -> tuple[Any, ...]:
+        return form.unpack(self.take(form.size))
+
+    def count(self) -> int:
+        """Return a number of elements, each of which takes at least one byte."""
+        count = int(self.read(_SIZE)[0])
+        if count > self.end - self.at:
+            raise PayloadError(f"a payload announces {count} elements in {self.end - self.at} bytes")
+        return count
+
+    def block(self) -> memoryview:
+        return self.take(self.count())
+
+    def text(self) -> str:
+        return str(self.block(), "utf-8", "surrogatepass")
+
+    def get(self, depth: int) -> Any:
+        if depth > DEPTH:
+            raise PayloadError(f"a payload is nested deeper than {DEPTH} levels")
+        tag = self.take(1)[0]
+        get = _GET.get(tag)
+        if get is None:
+            raise PayloadError(f"a payload has the unknown tag {tag:#x}")
+        return get(self, depth)
+
+    def many(self, depth: int) -> list[Any]:
+        return [self.get(depth + 1) for _ in range(self.count())]
+
+    def mapping(self, depth: int) -> dict[Any, Any]:
+        return {self.get(depth + 1): self.get(depth + 1) for _ in range(self.count())}
+
+    def record(self, depth: int) -> Any:
+        name = self.text()
+        cls = _records_by_name.get(name)
+        if cls is None:
+            raise PayloadError(f"a payload holds the record {name!r}, not registered here: import its module first")
+        return cls._make(self.many(depth))
+
+    def array(self, depth: int) -> np.ndarray[Any, Any]:
+        order, shape, description = self.get(depth)
+        kind, raw, items = _dtype(description), self.block(), math.prod(shape)
+        if kind.hasobject or len(raw) != items * kind.itemsize or min(shape, default=0) < 0:
+            raise PayloadError(f"a payload has {len(raw)} bytes for an array of shape {shape} and dtype {kind}")
+        flat = np.frombuffer(raw, np.uint8).copy().view(kind) if len(raw) else np.zeros(items, kind)
+        return flat.reshape(shape, order=order)
+
+    def objects(self, depth: int) -> np.ndarray[Any, Any]:
+        order, shape, _ = self.get(depth)
+        items = self.many(depth)
+        flat = np.empty(len(items), object)
+        for i, item in enumerate(items):  # a slice would spread items that are sequences
+            flat[i] = item
+        return flat.reshape(shape, order=order)
+
+    def moment(self, depth: int) -> Any:
+        value = _MOMENTS[self.take(1)[0]](*self.many(depth))
+        return value if isinstance(value, dt.timedelta | dt.timezone) else value.replace()  # checks the ranges
+
+    def foreign(self, depth: int) -> Any:
+        if self.loads is None:
+            raise PayloadError("a payload holds a pickle, which is not read here (allow_pickle=True inside one job)")
+        return self.loads(self.block())
+
+
+_GET: dict[int, Callable[[_Reader, int], Any]] = {
+    ord("n"): lambda _, __: None,
+    ord("b"): lambda reader, _: (False, True)[reader.take(1)[0]],
+    ord("i"): lambda reader, _: reader.read(_NUMBER)[0],
+    ord("I"): lambda reader, _: int.from_bytes(reader.block(), "little", signed=True),
+    ord("f"): lambda reader, _: reader.read(_FLOAT)[0],
+    ord("c"): lambda reader, _: complex(*reader.read(_COMPLEX)),
+    ord("s"): lambda reader, _: reader.text(),
+    ord("B"): lambda reader, _: bytes(reader.block()),
+    ord("("): lambda reader, depth: tuple(reader.many(depth)),
+    ord("["): _Reader.many,
+    ord("d"): _Reader.mapping,
+    ord("N"): _Reader.record,
+    ord("a"): _Reader.array,
+    ord("o"): _Reader.objects,
+    ord("g"): lambda reader, depth: reader.get(depth + 1)[()],
+    ord("x"): lambda reader, _: np.str_(reader.text()),
+    ord("y"): lambda reader, _: np.bytes_(bytes(reader.block())),
+    ord("t"): _Reader.moment,
+    ord("P"): _Reader.foreign,
+}

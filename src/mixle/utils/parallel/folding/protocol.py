@@ -1,0 +1,137 @@
+"""The documented contract of a handle: a base class that says it, and a protocol that tells it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, Self, runtime_checkable
+
+__all__ = ["EncodedDataHandle", "EncodedFold", "is_encoded_data_handle"]
+
+
+class EncodedDataHandle:
+    """Encoded rows somewhere, and the four calls that fits make on them.
+
+    Handles of other frameworks need not inherit from this class: whatever has the four ``pysp_*`` methods is a handle
+    (`EncodedFold`). A handle is a context manager; leaving it closes it.
+    """
+
+    def pysp_seq_log_density_sum(self, estimate: Any) -> tuple[float, float]:
+        """Return (num_observations, summed_log_density) for `estimate`.
+
+        Parameters
+        ----------
+        estimate : distribution
+            Model to score.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Total row weight (the number of rows without weights) and the weighted sum of log-densities.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not score")
+
+    def pysp_seq_estimate(self, estimator: Any, prev_estimate: Any) -> Any:
+        """Run one EM step: fold the statistic of `prev_estimate` over all rows, then estimate.
+
+        Parameters
+        ----------
+        estimator : ParameterEstimator
+            Its accumulators and its M-step.
+        prev_estimate : distribution or None
+            Current model; leaves need none.
+
+        Returns
+        -------
+        distribution
+            The next model.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not estimate")
+
+    def pysp_seq_initialize(self, estimator: Any, rng: Any, p: float) -> Any:
+        """Draw a start: a model estimated from a random subset of the rows.
+
+        Parameters
+        ----------
+        estimator : ParameterEstimator
+            What to start.
+        rng : numpy.random.RandomState, int or numpy.random.Generator
+            Source of the randomness.
+        p : float
+            Probability that a row is kept, in (0, 1].
+
+        Returns
+        -------
+        distribution
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not initialize")
+
+    def pysp_stream_accumulate(self, estimator: Any, model: Any) -> tuple[float, Any]:
+        """Return the folded statistic for streaming or incremental EM, keys tied.
+
+        Parameters
+        ----------
+        estimator : ParameterEstimator
+            Its accumulators.
+        model : distribution or None
+            Model of the E-step.
+
+        Returns
+        -------
+        tuple of (float, Any)
+            Total row weight and statistic.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not accumulate")
+
+    def close(self) -> None:
+        """Release workers and memory held by this handle, if any."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@runtime_checkable
+class EncodedFold(Protocol):
+    """What a fit needs of encoded data, told by structure: the four ``pysp_*`` methods, no inheritance.
+
+    Examples
+    --------
+    >>> isinstance([(1, "payload")], EncodedFold)
+    False
+    """
+
+    def pysp_seq_log_density_sum(self, estimate: Any) -> tuple[float, float]:
+        """Return total weight and summed log-density of `estimate`."""
+        ...  # pragma: no cover - a protocol
+
+    def pysp_seq_estimate(self, estimator: Any, prev_estimate: Any) -> Any:
+        """Return the model after one EM step."""
+        ...  # pragma: no cover - a protocol
+
+    def pysp_seq_initialize(self, estimator: Any, rng: Any, p: float) -> Any:
+        """Return a started model."""
+        ...  # pragma: no cover - a protocol
+
+    def pysp_stream_accumulate(self, estimator: Any, model: Any) -> tuple[float, Any]:
+        """Return total weight and folded statistic."""
+        ...  # pragma: no cover - a protocol
+
+
+def is_encoded_data_handle(obj: Any) -> bool:
+    """Return True when `obj` has the four methods of a handle, whatever its class.
+
+    Parameters
+    ----------
+    obj : Any
+        Anything; a class is not a handle.
+
+    Examples
+    --------
+    >>> is_encoded_data_handle([1.0, 2.0])
+    False
+    """
+    return isinstance(obj, EncodedFold) and not isinstance(obj, type)

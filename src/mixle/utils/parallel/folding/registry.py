@@ -1,0 +1,391 @@
+"""Backends and transports by name: found lazily, suggested when misspelt, refused with what to type."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mixle.errors import BackendError, MissingPackage
+from mixle.utils.parallel.folding.protocol import EncodedDataHandle, is_encoded_data_handle
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.transport import Transport
+
+__all__ = [
+    "available_encoded_data_backends",
+    "encoded_data",
+    "register_encoded_data_backend",
+    "register_transport",
+]
+
+Factory = Callable[..., Any]
+
+_DEFAULTS: dict[str, Any] = {
+    "estimator": None,
+    "model": None,
+    "encoder": None,
+    "placement": None,
+    "resources": None,
+    "engine": None,
+    "precision": None,
+    "num_chunks": None,
+    "sub_chunks": 1,
+    "num_workers": None,
+    "client": None,
+    "comm": None,
+    "root": 0,
+    "root_only": False,
+    "parallel_chunks": False,
+    "chunk_workers": None,
+    "num_shards": None,
+    "weights": None,
+}
+_NEW = frozenset({"num_shards", "weights"})
+_MODEL_PARTS = frozenset({"estimator", "model", "encoder"})
+_INSTEAD = {
+    "num_workers": "use backend='mp' or chunk_workers={value!r}",
+    "chunk_workers": "use backend='local' or num_workers={value!r}",
+    "parallel_chunks": "use backend='local', or num_workers with backend='mp'",
+    "num_chunks": "use num_shards=Contiguous({value!r})",
+    "client": "it belongs to backend='dask'",
+    "comm": "it belongs to backend='mpi'",
+    "root": "it belongs to backend='mpi'",
+    "root_only": "it belongs to backend='mpi'",
+}
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, (bool, int)) and type(value) is type(default) and value == default)
+
+
+@dataclass(frozen=True, eq=False)
+class _Builtin:
+    """A handle of this library: where it is, and the controls it uses."""
+
+    backend: str
+    module: str
+    name: str
+    takes: frozenset[str]
+
+    def __call__(self, data: Any, **controls: Any) -> Any:
+        for key, value in controls.items():
+            if key not in self.takes and not _same(value, _DEFAULTS[key]):
+                instead = _INSTEAD.get(key, "leave it out").format(value=value)
+                raise BackendError(f"backend {self.backend!r} takes no {key}; {instead}")
+        given = {key: controls[key] for key in self.takes if key in controls}
+        return getattr(importlib.import_module(self.module), self.name)(data, **given)
+
+
+def _mp(data: Any, **controls: Any) -> Any:
+    """Build the process handle; a model says how to encode, `num_chunks` and `placement` mean a contiguous map."""
+    from mixle.utils.parallel.folding.inputs import check_engine, choose_map
+
+    check_engine("backend 'mp'", controls.pop("engine", None), controls.pop("precision", None))
+    model = controls.pop("model", None)
+    if model is not None and controls.get("encoder") is None:
+        controls["encoder"] = model.dist_to_encoder()
+    split = {name: controls.pop(name, None) for name in ("num_chunks", "placement")}
+    split["num_shards"] = controls.get("num_shards")
+    rows = len(data) if hasattr(data, "__len__") else 0
+    controls["num_shards"] = choose_map(None, rows, **split)
+    return _MP_HANDLE(data, **controls)
+
+
+_LOCAL = _Builtin(
+    "local",
+    "mixle.utils.parallel.planner",
+    "LocalEncodedData",
+    frozenset(
+        {
+            *_MODEL_PARTS,
+            *_NEW,
+            "placement",
+            "resources",
+            "engine",
+            "precision",
+            "num_chunks",
+            "sub_chunks",
+            "parallel_chunks",
+            "chunk_workers",
+        }
+    ),
+)
+_MP_HANDLE = _Builtin(
+    "mp",
+    "mixle.utils.parallel.multiprocessing",
+    "MPEncodedData",
+    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", *_NEW}),
+)
+
+_ENCODED_DATA_BACKENDS: dict[str, Factory] = {"local": _LOCAL, "mp": _mp, "multiprocessing": _mp}
+_TRANSPORTS: dict[str, Callable[..., Transport]] = {}
+
+#: Backends with a name of their own that cannot be used: why, and what to do.
+_UNUSABLE = {
+    "mpi": "not built yet",
+    "spark": "not built yet",
+    "dask": "not built yet",
+    "ray": "not built yet",
+    "component_parallel": "not built yet",
+    "model_parallel": "not built yet",
+    "mp_model": "not built yet",
+    "torchrun": "not supported: torch devices can be planned for, rows are worked on by numpy",
+    "lightning": "not supported: torch devices can be planned for, rows are worked on by numpy",
+    "pl": "not supported: torch devices can be planned for, rows are worked on by numpy",
+}
+
+
+def _key(name: Any, what: str) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise BackendError(f"{what} must be a non-empty name, not {name!r}")
+    return name.strip().lower()
+
+
+def register_encoded_data_backend(
+    name: str, factory: Factory, aliases: Iterable[str] = (), *, override: bool = False
+) -> None:
+    """Register an encoded-data backend factory under `name` and any aliases.
+
+    This is the door for foreign handles. Packages may announce theirs in the entry-point group ``mixle.backends``,
+    which is read when a name is not known otherwise.
+
+    Parameters
+    ----------
+    name : str
+        Name of the backend; case does not count.
+    factory : callable
+        Called as ``factory(data, **params)`` with the keyword arguments of `encoded_data`; those that came after the
+        documented ones (`num_shards`, `weights`) only if they are given. It accepts ``**_`` for what it ignores and
+        returns a handle.
+    aliases : iterable of str
+        Further names.
+    override : bool
+        Replace what is registered.
+
+    Raises
+    ------
+    TypeError
+        If `factory` is not callable.
+    ValueError
+        If a name is taken by another factory; nothing is registered then.
+
+    Examples
+    --------
+    >>> register_encoded_data_backend("echo", lambda data, **_: data)
+    >>> "echo" in available_encoded_data_backends()
+    True
+    >>> _ = _ENCODED_DATA_BACKENDS.pop("echo")
+    """
+    if not callable(factory):
+        raise TypeError(f"factory of backend {name!r} must be callable, not {factory!r}")
+    keys = [_key(key, "name of a backend") for key in (name, *([aliases] if isinstance(aliases, str) else aliases))]
+    taken = [key for key in keys if _ENCODED_DATA_BACKENDS.get(key, factory) is not factory]
+    if taken and not override:
+        raise BackendError(f"backend {taken[0]!r} is registered already; pass override=True to replace it")
+    for key in keys:
+        _ENCODED_DATA_BACKENDS[key] = factory
+
+
+def register_transport(name: str, factory: Callable[..., Transport], *, override: bool = False) -> None:
+    """Register a transport, which policies can wrap, as a backend of `encoded_data`.
+
+    Packages may announce theirs in the entry-point group ``mixle.transports``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the backend; case does not count.
+    factory : callable
+        Called with those of `num_workers`, `client`, `comm`, `root`, `root_only` that are given; returns a
+        `Transport`.
+    override : bool
+        Replace what is registered.
+
+    Raises
+    ------
+    TypeError
+        If `factory` is not callable.
+    ValueError
+        If the name is taken by another factory.
+    """
+    if not callable(factory):
+        raise TypeError(f"factory of transport {name!r} must be callable, not {factory!r}")
+    key = _key(name, "name of a transport")
+    taken = key in _ENCODED_DATA_BACKENDS or _TRANSPORTS.get(key, factory) is not factory
+    if taken and not override:
+        raise BackendError(f"backend {key!r} is registered already; pass override=True to replace it")
+    _TRANSPORTS[key] = factory
+
+
+def _entry_points(group: str) -> dict[str, Any]:
+    """Return the entry points of installed packages in `group` by lower-cased name, without loading them."""
+    from importlib.metadata import entry_points
+
+    return {point.name.lower(): point for point in entry_points(group=group)}
+
+
+def available_encoded_data_backends() -> list[str]:
+    """Return the sorted names of all registered encoded-data backends.
+
+    Examples
+    --------
+    >>> {"local", "mp"} <= set(available_encoded_data_backends())
+    True
+    """
+    announced = {*_entry_points("mixle.backends"), *_entry_points("mixle.transports")}
+    return sorted({*_ENCODED_DATA_BACKENDS, *_TRANSPORTS, *announced})
+
+
+def _find(backend: Any) -> Factory:
+    """Return the factory of a backend; the error suggests the nearest name."""
+    key = _key("local" if backend is None else backend, "backend")
+    if key in _ENCODED_DATA_BACKENDS:
+        return _ENCODED_DATA_BACKENDS[key]
+    if key in _TRANSPORTS:
+        return _over_transport(_TRANSPORTS[key])
+    for group, wrap in (("mixle.backends", lambda factory: factory), ("mixle.transports", _over_transport)):
+        point = _entry_points(group).get(key)
+        if point is not None:
+            try:
+                return wrap(point.load())
+            except ImportError as error:
+                raise MissingPackage(f"backend {key!r} ({point.value}) cannot be imported: {error}") from error
+    if key in _UNUSABLE:
+        raise BackendError(
+            f"backend {key!r} is {_UNUSABLE[key]}. Usable here: {', '.join(available_encoded_data_backends())}"
+        )
+    raise BackendError(_unknown(key))
+
+
+def _unknown(key: str) -> str:
+    from difflib import get_close_matches
+
+    usable = available_encoded_data_backends()
+    near = get_close_matches(key, [*usable, *_UNUSABLE], n=1)
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    later = sorted(name for name, why in _UNUSABLE.items() if why == "not built yet" and name not in usable)
+    known = f". Known but not built yet: {', '.join(later)}" if later else ""
+    return f"Unknown backend {key!r}.{meant} Usable here: {', '.join(usable)}{known}"
+
+
+def _over_transport(factory: Callable[..., Transport]) -> Factory:
+    """Return a backend that puts a `Handle` over a registered transport."""
+
+    def build(data: Any, **controls: Any) -> Any:
+        from mixle.utils.parallel.folding import inputs
+        from mixle.utils.parallel.folding.handle import Handle
+        from mixle.utils.parallel.folding.shards import Strided
+
+        options = {
+            name: controls[name]
+            for name in ("num_workers", "client", "comm", "root", "root_only")
+            if not _same(controls[name], _DEFAULTS[name])
+        }
+        title = "encoded_data"
+        rows = inputs.check_rows(data, title)
+        inputs.check_engine(title, controls["engine"], controls["precision"])
+        encoder = inputs.choose_encoder(title, controls["estimator"], controls["model"], controls["encoder"])
+        default = Strided(inputs.check_count(controls["num_workers"], "num_workers", optional=True) or 1)
+        split = {name: controls.get(name) for name in ("num_shards", "num_chunks", "placement")}
+        shard_map = inputs.choose_map(default, len(rows), **split) or default
+        weights = inputs.check_weights(controls.get("weights"), len(rows))
+        pieces = inputs.check_count(controls["sub_chunks"], "sub_chunks") or 1
+        for name in ("resources", "parallel_chunks", "chunk_workers"):
+            if not _same(controls[name], _DEFAULTS[name]):
+                raise BackendError(f"this backend takes no {name}; leave it out")
+        source = inputs.make_source(rows, encoder, shard_map, pieces, weights, controls["estimator"])
+        return Handle(factory(**options), source)
+
+    return build
+
+
+def encoded_data(
+    data: Any,
+    estimator: Any | None = None,
+    model: Any | None = None,
+    encoder: Any | None = None,
+    placement: Any | None = None,
+    resources: Any | None = None,
+    engine: Any | None = None,
+    precision: Any | None = None,
+    num_chunks: int | None = None,
+    sub_chunks: int = 1,
+    backend: str = "local",
+    num_workers: int | None = None,
+    client: Any | None = None,
+    comm: Any | None = None,
+    root: int = 0,
+    root_only: bool = False,
+    parallel_chunks: bool = False,
+    chunk_workers: int | None = None,
+    *,
+    num_shards: Any = None,
+    weights: Any = None,
+) -> EncodedDataHandle:
+    """Return an encoded-data handle, preserving existing compatible handles.
+
+    Parameters
+    ----------
+    data : sequence, ndarray or handle
+        Rows, or a handle, which is returned unchanged (with any `backend`).
+    estimator, model, encoder : optional
+        What the rows are encoded for; one of them is needed.
+    placement, resources, num_chunks, num_shards : optional
+        How rows are split; only one of them. An int for `num_shards` means ``Strided``, `num_chunks` contiguous
+        shards.
+    engine, precision : optional
+        "numpy" and "float64".
+    sub_chunks : int
+        Encoded pieces per shard.
+    backend : str
+        "local", "mp", or a registered name (`available_encoded_data_backends`).
+    num_workers, client, comm, root, root_only, parallel_chunks, chunk_workers : optional
+        Controls of single backends. A built-in backend refuses those it does not use.
+    weights : array_like, shape (n,), optional
+        Row weights.
+
+    Returns
+    -------
+    EncodedDataHandle
+
+    Raises
+    ------
+    ValueError
+        For an unknown backend (the nearest name is suggested), a control that the backend does not use, controls that
+        exclude each other, empty data.
+    TypeError
+        For data that are no sequence of rows.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonEstimator
+    >>> handle = encoded_data([1, 2, 3], PoissonEstimator(), num_shards=2)
+    >>> handle.pysp_seq_estimate(PoissonEstimator(), None).lam
+    2.0
+    """
+    controls = {name: value for name, value in locals().items() if name in _DEFAULTS}
+    if is_encoded_data_handle(data):
+        return _existing(data, controls)
+    factory = _find(backend)
+    controls = {k: v for k, v in controls.items() if k not in _NEW or not _same(v, _DEFAULTS[k])}
+    handle = factory(data, **controls)
+    if not is_encoded_data_handle(handle):
+        kind = type(handle).__name__
+        raise TypeError(f"backend {backend!r} returned a {kind}, which lacks the pysp_* methods of a handle")
+    return handle  # type: ignore[no-any-return] # told by structure
+
+
+def _existing(handle: Any, controls: dict[str, Any]) -> EncodedDataHandle:
+    """Return `handle`, unless a control asks for something that would need encoding again."""
+    ignored = {"estimator", "model"}
+    if getattr(handle, "encoder", None) is not None and controls["encoder"] == handle.encoder:
+        ignored.add("encoder")
+    given = [name for name, value in controls.items() if name not in ignored and not _same(value, _DEFAULTS[name])]
+    if given:
+        raise BackendError(
+            f"data is a handle already, its rows are encoded: {', '.join(given)} cannot be applied. "
+            "Leave it out, or pass the rows"
+        )
+    return handle  # type: ignore[no-any-return] # told by structure

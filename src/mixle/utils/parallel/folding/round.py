@@ -1,0 +1,60 @@
+"""One round: a task over all shards, results in shard order, errors surfaced once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixle.errors import RoundLosses
+from mixle.utils.parallel.folding.faults import surface
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.tasks import Result, Task
+    from mixle.utils.parallel.folding.transport import Transport
+
+__all__ = ["run_round"]
+
+
+def run_round(transport: Transport, task: Task) -> list[Result]:
+    """Run `task` on every shard of `transport`.
+
+    Parameters
+    ----------
+    transport : Transport
+        Where the shards live; policies wrap it and look the same.
+    task : Task
+        What to compute.
+
+    Returns
+    -------
+    list of Result
+        One per shard, in shard order.
+
+    Raises
+    ------
+    TaskError
+        For the first shard (in shard order) whose task raised: a RuntimeError that is also of the user's own type.
+    RoundLosses
+        If workers were lost and no policy recomputed their shards.
+    """
+    arrived: dict[int, Result] = {}
+    losses: RoundLosses | None = None
+    try:
+        for result in transport.map(task):
+            if result.shard in arrived:
+                raise RuntimeError(f"transport {transport.name!r} delivered shard {result.shard} twice in one round")
+            arrived[result.shard] = result
+    except RoundLosses as lost:
+        losses = lost
+    ordered = [arrived[shard] for shard in sorted(arrived)]
+    for result in ordered:
+        if result.error is not None:
+            error = surface(result.error, result.shard, result.receipt.get("worker"))
+            if losses is not None:
+                error.add_note(f"in the same round: {losses}")
+            raise error
+    if losses is not None:
+        raise losses
+    missing = sorted(set(transport.sizes) - set(arrived))
+    if missing:
+        raise RuntimeError(f"transport {transport.name!r} delivered no result for shards {missing}")
+    return ordered

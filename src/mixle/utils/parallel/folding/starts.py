@@ -1,0 +1,122 @@
+"""A random start on the driver's side: sample rows, seed centres, initialize, fold.
+
+Rows are chosen by numbers that depend on the seed and their position only, so a start does not depend on where rows
+live; across shard maps it agrees to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixle.errors import ContractError
+from mixle.utils.parallel.folding.tasks import Initialize, Result, Sample
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.tasks import Task
+
+__all__ = ["join_columns", "sample_size", "start_results"]
+
+Round = Callable[["Task"], list[Result]]
+
+
+def sample_size(components: int) -> int:
+    """Return how many rows a start of `components` looks at."""
+    return max(32 * components, 256)
+
+
+def check_components(components: int, rows: int, width: int | None = None) -> None:
+    """Raise ContractError (a ValueError) if a start would need more rows than there are."""
+    if components > rows:
+        shape = "" if width is None else f" of {width} columns each"
+        few = "1 row" if rows == 1 else f"{rows} rows"
+        raise ContractError(
+            f"a start of K={components} components needs at least {components} rows; the data has n={few}{shape}"
+        )
+
+
+def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, first_row: int) -> list[Result]:
+    """Run the rounds of a start and return the results to fold.
+
+    Parameters
+    ----------
+    run : callable
+        Runs a task on every shard and returns the results in shard order.
+    estimator : Any
+        Estimator to start; with ``num_start_components() -> int`` it takes part in seeding.
+    rng : numpy.random.RandomState
+        Source of the seeds.
+    p : float
+        Probability that a row is kept, in (0, 1].
+    shards : int
+        Number of shards.
+    first_row : int
+        Position of the first row of positive weight, kept if no draw keeps any.
+    """
+    seed, centre_seed = int(rng.randint(2**31)), int(rng.randint(2**31))
+    shard_seeds = tuple(int(s) for s in rng.randint(2**31, size=max(1, shards)))
+    ask = getattr(estimator, "num_start_components", None)
+    components = ask() if ask is not None else None
+    centres = None
+    if components:
+        centres = _seeded(run(Sample(seed, sample_size(components))), components, centre_seed)
+    task = Initialize(estimator, p, seed, shard_seeds, centres)
+    results = run(task)
+    if any(result.weight > 0.0 for result in results):
+        return results
+    return run(Initialize(estimator, p, seed, shard_seeds, centres, keep_first=first_row))
+
+
+def _seeded(results: list[Result], components: int, seed: int) -> Any:
+    """Merge the samples of all shards, keep the smallest draws, and seed centres there; None without columns."""
+    pieces = [piece for result in results for piece in result.value]
+    if any(not columns for _, _, columns in pieces):
+        return None
+    draws = np.concatenate([piece[0] for piece in pieces])
+    positions = np.concatenate([piece[1] for piece in pieces])
+    order = np.lexsort((positions, draws))[: sample_size(components)]
+    columns = join_columns([piece[2] for piece in pieces], order)
+    from numpy.random import RandomState
+
+    from mixle.stats.starts import seed_centres
+
+    return seed_centres(columns, components, RandomState(seed))
+
+
+def join_columns(parts: Sequence[Sequence[Any]], order: np.ndarray) -> list[Any]:
+    """Concatenate the columns of several chunks and take the rows `order` of the whole.
+
+    Codes of different chunks are brought to one table of labels: the labels of the taken rows, in the order of their
+    first use, so that the result does not depend on how rows were cut into chunks.
+    """
+    return [_join(list(column), order) for column in zip(*parts, strict=True)]
+
+
+def _join(column: list[Any], order: np.ndarray) -> Any:
+    missing = None
+    if any(part.missing is not None for part in column):
+        masks = [np.zeros(len(part.values), bool) if part.missing is None else part.missing for part in column]
+        missing = np.concatenate(masks)[order]
+    if all(part.labels is None for part in column):
+        return column[0]._replace(values=np.concatenate([part.values for part in column])[order], missing=missing)
+    table: dict[Any, int] = {}
+    codes = [_shared_codes(part, table) for part in column]
+    values = np.concatenate(codes)[order]
+    labels = tuple(table)
+    used, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    by_use = np.argsort(first, kind="stable")
+    rank = np.empty(len(used), np.intp)
+    rank[by_use] = np.arange(len(used))
+    return column[0]._replace(values=rank[inverse], labels=tuple(labels[used[i]] for i in by_use), missing=missing)
+
+
+def _shared_codes(part: Any, table: dict[Any, int]) -> np.ndarray:
+    """Return the codes of `part` in the shared `table`, which grows by labels it has not seen."""
+    if part.labels is None:
+        raise ContractError(
+            "an encoder gave codes for some chunks and numbers for others; columns() must keep one kind"
+        )
+    recode = np.array([table.setdefault(label, len(table)) for label in part.labels], dtype=np.intp)
+    return recode[np.asarray(part.values, dtype=np.intp)] if len(recode) else np.empty(0, np.intp)

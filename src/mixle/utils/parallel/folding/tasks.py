@@ -1,0 +1,311 @@
+"""What to compute on one shard: five pure functions of its chunks, and the one way to run them.
+
+The loop over chunks exists here and nowhere else. A task never sets anything global; its result is a function of the
+shard, the estimator, the model and the seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from mixle.utils.parallel.folding.build import build_key
+from mixle.utils.parallel.folding.draws import draws
+from mixle.utils.parallel.folding.faults import RemoteFault, fault_of
+from mixle.utils.parallel.folding.shards import Chunk, Shard
+
+__all__ = ["Accumulate", "Apply", "Initialize", "RemoteFault", "Result", "Sample", "Score", "Task", "execute"]
+
+Outcome = tuple[Any, float | None, int, float, dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a task made of one shard.
+
+    Attributes
+    ----------
+    shard : int
+        Shard id.
+    rows : int
+        Rows of the shard.
+    weight : float
+        Row weight behind `value` (of a start: the weight of the kept rows).
+    value : Any
+        The statistic, or what an `Apply` returned.
+    log_density : float or None
+        Summed weighted log-density of the model, where the task scores.
+    receipt : dict
+        What happened: ``seconds`` (wall), ``cpu_seconds``, ``left_out`` rows, the ``build`` key.
+    error : RemoteFault or None
+        The user's exception; then `value` is None.
+    """
+
+    shard: int
+    rows: int
+    weight: float
+    value: Any
+    log_density: float | None
+    receipt: dict[str, Any] = field(default_factory=dict)
+    error: RemoteFault | None = None
+
+
+class Task(Protocol):
+    """A pure function of a shard.
+
+    ``run`` calls ``at(chunk)`` before it works on a chunk, so that an error can name the row's position.
+    """
+
+    def run(self, shard: Shard, at: Callable[[Chunk], None] = ...) -> Outcome:
+        """Return ``(value, log_density, rows, weight, receipt)``."""
+        ...  # pragma: no cover - a protocol
+
+
+def _nowhere(chunk: Chunk) -> None:
+    """Ignore which chunk is at work."""
+
+
+def _weight(chunk: Chunk) -> float:
+    if chunk.weights is None:
+        return float(chunk.count)
+    from mixle.stats.sums import block_sum
+
+    return float(block_sum(chunk.weights))
+
+
+def weighted_log_density(model: Any, chunk: Chunk) -> float:
+    """Return the summed weighted log-density of `model` on a chunk; rows of zero weight count nothing."""
+    from mixle.stats.sums import block_sum
+
+    scores = np.asarray(model.seq_log_density(chunk.payload), dtype=np.float64)
+    if scores.shape != (chunk.count,):
+        kind = type(model).__name__
+        raise ValueError(
+            f"{kind}.seq_log_density returned shape {scores.shape} for {chunk.count} rows; expected ({chunk.count},)"
+        )
+    return float(block_sum(scores, chunk.weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulate:
+    """The E-step: the statistic of the shard under `model`, and with `scored` the model's log-density.
+
+    Attributes
+    ----------
+    estimator : Any
+        Its accumulator takes the rows; one accumulator serves all chunks of the shard.
+    model : Any
+        The current model, or None for families that need none.
+    scored : bool
+        Also sum the log-density of `model`; accumulators with `seq_update_scored` do it in the same pass.
+    """
+
+    estimator: Any
+    model: Any
+    scored: bool = True
+
+    def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
+        """Return the shard's statistic."""
+        accumulator = self.estimator.accumulator_factory().make()
+        both = getattr(accumulator, "seq_update_scored", None) if self.model is not None else None
+        total, weight, left_out = 0.0, 0.0, 0
+        for chunk in shard.chunks:
+            at(chunk)
+            weight += _weight(chunk)
+            if both is not None:
+                score, skipped = both(chunk.payload, chunk.weights, self.model)
+                total, left_out = total + float(score), left_out + int(skipped)
+                continue
+            accumulator.seq_update(chunk.payload, chunk.ones_or_weights(), self.model)
+            if self.scored and self.model is not None:
+                total += weighted_log_density(self.model, chunk)
+        scored = self.model is not None and (self.scored or both is not None)
+        return accumulator.value(), total if scored else None, shard.rows, weight, {"left_out": left_out}
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """The summed weighted log-density of `model`."""
+
+    model: Any
+
+    def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
+        """Return the shard's log-density, without a value."""
+        total, weight = 0.0, 0.0
+        for chunk in shard.chunks:
+            at(chunk)
+            weight += _weight(chunk)
+            total += weighted_log_density(self.model, chunk)
+        return None, total, shard.rows, weight, {}
+
+
+def _row_draws(seed: int, chunk: Chunk) -> np.ndarray:
+    """Return the draws of a chunk's rows; rows of zero weight get 1, which no start keeps."""
+    numbers = draws(seed, chunk.positions)
+    return numbers if chunk.weights is None else np.where(chunk.weights > 0.0, numbers, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows with the smallest draws, as plain columns, to seed centres from.
+
+    The value is a list of ``(draws, positions, columns)``, one entry per chunk that holds such rows; `columns` is None
+    if the encoder has none.
+
+    Attributes
+    ----------
+    seed : int
+        Key of the draws.
+    size : int
+        Wanted number of rows; a smaller shard gives all it has.
+    """
+
+    seed: int
+    size: int
+
+    def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
+        """Return the sampled rows of the shard."""
+        numbers = [_row_draws(self.seed, chunk) for chunk in shard.chunks]
+        weight = sum(_weight(chunk) for chunk in shard.chunks)
+        everything = np.concatenate(numbers) if numbers else np.empty(0)
+        limit = 1.0
+        if len(everything) > self.size:
+            limit = float(np.partition(everything, self.size)[self.size])
+        value = []
+        for chunk, row_draws in zip(shard.chunks, numbers, strict=True):
+            rows = np.flatnonzero(row_draws < limit)
+            if not len(rows):
+                continue
+            at(chunk)
+            positions = chunk.positions.start + rows.astype(np.int64) * chunk.positions.step
+            value.append((row_draws[rows], positions, _columns(shard.encoder, chunk, rows)))
+        return value, None, shard.rows, weight, {}
+
+
+def _columns(encoder: Any, chunk: Chunk, rows: np.ndarray) -> list[Any] | None:
+    """Return the given rows of a chunk as columns whose label tables hold only what is used; None without columns."""
+    columns = getattr(encoder, "columns", lambda *_: None)(chunk.payload, 0, chunk.count)
+    if columns is None:
+        return None
+    taken = []
+    for column in columns:
+        values = np.asarray(column.values)[rows]
+        missing = None if column.missing is None else np.asarray(column.missing)[rows]
+        labels = column.labels
+        if labels is not None:
+            used, values = np.unique(values, return_inverse=True)
+            labels = tuple(labels[code] for code in used.tolist())
+        taken.append(column._replace(values=values, labels=labels, missing=missing))
+    return taken
+
+
+@dataclass(frozen=True, eq=False)
+class Initialize:
+    """The statistic of a random start: each row is kept with probability `p`.
+
+    Attributes
+    ----------
+    estimator : Any
+        Its accumulator takes the kept rows.
+    p : float
+        Probability that a row is kept, in (0, 1].
+    seed : int
+        Key of the rows' draws.
+    shard_seeds : tuple of int or None
+        A seed per shard for accumulators that start on their own.
+    centres : Any
+        Seeded centres for accumulators with ``start``; None for the others.
+    keep_first : int or None
+        Position of the row that is kept although no draw keeps any.
+    """
+
+    estimator: Any
+    p: float
+    seed: int
+    shard_seeds: tuple[int, ...] | None = None
+    centres: Any = None
+    keep_first: int | None = None
+
+    def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
+        """Return the statistic of the kept rows of the shard."""
+        from numpy.random import RandomState
+
+        accumulator = self.estimator.accumulator_factory().make()
+        rng = None if self.shard_seeds is None else RandomState(self.shard_seeds[shard.id])
+        weight = 0.0
+        for chunk in shard.chunks:
+            at(chunk)
+            numbers = _row_draws(self.seed, chunk)
+            if self.keep_first is not None and self.keep_first in chunk.positions:
+                numbers[chunk.positions.index(self.keep_first)] = 0.0
+            kept = np.where(numbers < self.p, chunk.ones_or_weights(), 0.0)
+            weight += float(kept.sum())
+            if self.centres is None:
+                accumulator.seq_initialize(chunk.payload, kept, rng)
+            elif chunk.weights is None:
+                accumulator.start(chunk.payload, numbers, self.centres, self.p)
+            else:
+                accumulator.start(chunk.payload, numbers, self.centres, self.p, chunk.weights)
+        return accumulator.value(), None, shard.rows, weight, {}
+
+
+@dataclass(frozen=True, eq=False)
+class Apply:
+    """Any function of a shard: row-level output, a recomputed M-step.
+
+    Attributes
+    ----------
+    function : callable
+        Called as ``function(shard, *args)``; it must be picklable where shards live in other processes.
+    args : tuple
+        Further arguments.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+
+    def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
+        """Return what the function returns."""
+        if len(shard.chunks) == 1:
+            at(shard.chunks[0])
+        return self.function(shard, *self.args), None, shard.rows, float(shard.rows), {}
+
+
+def execute(task: Task, shard: Shard, worker: int | None = None) -> Result:
+    """Run `task` on `shard`; an exception of the user's becomes the result's `error`.
+
+    Parameters
+    ----------
+    task : Task
+        What to compute.
+    shard : Shard
+        The encoded rows.
+    worker : int, optional
+        Id of the worker, for the receipt.
+
+    Returns
+    -------
+    Result
+        Its receipt holds ``seconds`` (wall), ``cpu_seconds`` (of this thread) and the `build_key`.
+    """
+    current: list[Chunk] = []
+
+    def at(chunk: Chunk) -> None:
+        current[:] = [chunk]
+
+    wall, cpu = time.perf_counter(), time.thread_time()
+    try:
+        value, log_density, rows, weight, receipt = task.run(shard, at)
+        error = None
+    except Exception as failure:  # noqa: BLE001 - it is the user's, and belongs on the driver
+        value, log_density, rows, weight, receipt = None, None, shard.rows, 0.0, {}
+        error = fault_of(failure, current[0] if current else None)
+    receipt = {**receipt, "seconds": time.perf_counter() - wall, "cpu_seconds": time.thread_time() - cpu}
+    receipt["build"] = build_key()
+    if worker is not None:
+        receipt["worker"] = worker
+    return Result(shard.id, rows, weight, value, log_density, receipt, error)

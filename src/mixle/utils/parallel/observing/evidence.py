@@ -1,0 +1,250 @@
+"""How strong the evidence is, at the last round, that a rank needs more time per unit of work than the others.
+
+The arrays hold logarithms of seconds per unit of work, so that a factor is a shift and jitter has one scale. For
+windows of the last 1, 2, 3, 4, 6, 8, ... rounds a rank's mean is compared, by Student's t, with a reference of
+everything that tells how fast it should be: its own rounds before the window, and all rounds of the ranks that are
+not under suspicion themselves, the rank's own window left out. A short window names a large factor at once, a long one
+a small factor in time: the window-limited likelihood ratio scheme of Lai (1998), "Information bounds and quick
+detection of parameter changes in stochastic systems", IEEE Trans. Inform. Theory 44, with the studentised statistic for
+an unknown baseline of Siegmund and Venkatraman (1995), Ann. Statist. 23. Each t is exact for independent normal log
+times, so that the levels of the windows add up to a bound on the rate of false verdicts in each round.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["HISTORY", "Evidence", "level", "weigh", "windows"]
+
+#: A factor below this is not worth a verdict, whatever its significance.
+LEAST_RATIO = 1.05
+#: Jitter of the log times is taken to be at least this, so that a clock's granularity proves nothing.
+LEAST_SIGMA = 0.01
+#: A rank this many standard errors above the fast half of the ranks is kept out of the others' reference.
+SUSPICION = 3.0
+#: The mean of the lower half of a normal sample lies this many standard deviations below that of the whole.
+HALF = 0.8
+#: A common shift of the other ranks, or an effect of the rounds, this significant makes the comparison round by round.
+COMMON = 0.001
+#: Rounds of history, and what each of them may spend on false verdicts per rank.
+HISTORY, EARLY = 6, 1e-5
+#: What the rounds after the history may spend: the first ones, where the jitter is least known, and the others.
+AFTER, LATE = (4e-4, 2e-4, 1.2e-4), 6e-5
+#: Share of a round's level for the windows that leave less than the history before them.
+WHOLE = 0.1
+
+
+class Evidence(NamedTuple):
+    """What the last round says of each rank (arrays of shape (..., P)).
+
+    Attributes
+    ----------
+    p : ndarray of float64
+        Smallest p-value over the windows, each divided by the window's share of the level; 1 without data.
+    window : ndarray of int64
+        Rounds of that window.
+    excess : ndarray of float64
+        Logarithm of the factor by which the rank is slower than its reference in that window; NaN without data.
+    """
+
+    p: np.ndarray
+    window: np.ndarray
+    excess: np.ndarray
+
+
+class _Sums(NamedTuple):
+    """Counts, sums and sums of squares of log times."""
+
+    n: Any
+    s: Any
+    q: Any
+
+    def __add__(self, other: Any) -> _Sums:
+        return _Sums(self.n + other.n, self.s + other.s, self.q + other.q)
+
+    def __sub__(self, other: Any) -> _Sums:
+        return _Sums(self.n - other.n, self.s - other.s, self.q - other.q)
+
+    def where(self, mask: np.ndarray) -> _Sums:
+        return _Sums(*(np.where(mask, part, 0.0) for part in self))
+
+    def total(self) -> _Sums:
+        return _Sums(*(part.sum(axis=-1, keepdims=True) for part in self))
+
+    @property
+    def mean(self) -> np.ndarray:
+        return np.asarray(self.s / np.maximum(self.n, 1.0))
+
+    @property
+    def scatter(self) -> np.ndarray:
+        return np.asarray(np.maximum(self.q - self.s * self.mean, 0.0))
+
+    @property
+    def share(self) -> np.ndarray:
+        """Variance of the mean in units of the variance of one log time."""
+        return np.asarray(1.0 / np.maximum(self.n, 1.0))
+
+
+def _sums(times: np.ndarray) -> _Sums:
+    known = np.isfinite(times)
+    filled = np.where(known, times, 0.0)
+    return _Sums(known.sum(axis=-1).astype(float), filled.sum(axis=-1), (filled * filled).sum(axis=-1))
+
+
+def windows(rounds: int) -> dict[int, float]:
+    """Return the lengths of the windows that end at the last of `rounds` rounds, and their shares of the level.
+
+    Examples
+    --------
+    >>> list(windows(10))
+    [1, 2, 3, 4, 6, 8, 10]
+    >>> round(sum(windows(10).values()), 12)
+    1.0
+    """
+    lengths, step = [1, 2], 1
+    while lengths[-1] < rounds:
+        lengths += [lengths[-1] + step, lengths[-1] + 2 * step]
+        step *= 2
+    lengths = [length for length in lengths if length < rounds] + [rounds]
+    recent = [length for length in lengths if length <= rounds - HISTORY]
+    rest = [length for length in lengths if length > rounds - HISTORY]
+    whole = WHOLE if recent else 1.0
+    return {length: (1.0 - whole) / len(recent) for length in recent} | {length: whole / len(rest) for length in rest}
+
+
+def level(rounds: int) -> float:
+    """Return the level of the verdict at the last of `rounds` rounds: the rate of false verdicts per rank.
+
+    Up to any round the levels sum to less than 1e-4 per round: what the history does not spend goes to the rounds
+    after it.
+
+    Examples
+    --------
+    >>> max(sum(level(t + 1) for t in range(rounds)) / rounds for rounds in range(1, 500)) < 1e-4
+    True
+    """
+    if rounds <= HISTORY:
+        return EARLY
+    late = rounds - HISTORY - 1
+    return AFTER[late] if late < len(AFTER) else LATE
+
+
+def _jitter(times: np.ndarray) -> np.ndarray:
+    """Return a standard deviation that neither slow ranks nor changes move: from differences of successive rounds."""
+    if times.shape[-1] < 2:
+        return np.full((*times.shape[:-2], 1), np.inf)
+    steps = np.abs(np.diff(times, axis=-1)).reshape(*times.shape[:-2], -1)
+    known = np.isfinite(steps)
+    ordered = np.sort(np.where(known, steps, np.inf), axis=-1)
+    middle = np.take_along_axis(ordered, known.sum(axis=-1, keepdims=True) // 2 - (known.any(axis=-1, keepdims=True)), -1)
+    return np.asarray(np.maximum(LEAST_SIGMA, middle / (0.6745 * np.sqrt(2.0))))
+
+
+def _unsuspected(window: _Sums, sigma: np.ndarray) -> np.ndarray:
+    """Return which ranks may serve the others as a reference: the fast half, and all that lie near it."""
+    there = window.n > 0
+    means = np.sort(np.where(there, window.mean, np.inf), axis=-1)
+    half = (there.sum(axis=-1, keepdims=True) + 1) // 2
+    fast = np.arange(means.shape[-1]) < half
+    edge = np.max(np.where(fast, means, -np.inf), axis=-1, keepdims=True)
+    middle = np.where(fast, means, 0.0).sum(axis=-1, keepdims=True) / np.maximum(half, 1)
+    reach = middle + (SUSPICION + HALF) * sigma * np.sqrt(window.share)
+    return np.asarray(there & (window.mean <= np.maximum(reach, edge)))
+
+
+def _common(past: np.ndarray) -> np.ndarray:
+    """Return whether rounds have effects that all ranks share, by the F test of a two-way layout."""
+    known = np.isfinite(past).all(axis=-2, keepdims=True)
+    ranks, rounds = past.shape[-2], known.sum(axis=-1, keepdims=True)
+    if ranks < 2:
+        return np.zeros((*past.shape[:-2], 1), dtype=bool)
+    from scipy.special import fdtrc
+
+    size = np.maximum(rounds, 1)
+    filled = np.where(known, past, 0.0)
+    means = filled.mean(axis=-2, keepdims=True)
+    own = filled.sum(axis=-1, keepdims=True) / size
+    middle = own.mean(axis=-2, keepdims=True)
+    rest = np.where(known, filled - means - own + middle, 0.0)
+    free = np.maximum(size - 1.0, 1.0)[..., 0]
+    between = ranks * (np.where(known, means - middle, 0.0) ** 2).sum(axis=(-2, -1))[..., None] / free
+    within = (rest**2).sum(axis=(-2, -1))[..., None] / (free * (ranks - 1))
+    p = fdtrc(free, free * (ranks - 1), between / np.maximum(within, LEAST_SIGMA**2))
+    return np.asarray((p < COMMON) & (rounds[..., 0] >= 3))
+
+
+def _student(ratio: np.ndarray, freedom: np.ndarray, usable: np.ndarray) -> np.ndarray:
+    """Return one-sided p-values; 1 where there is nothing to tell."""
+    from scipy.special import stdtr
+
+    usable = usable & (freedom >= 1)
+    return np.where(usable, stdtr(np.where(usable, freedom, 1.0), np.where(usable, -ratio, 0.0)), 1.0)
+
+
+def _pooled(window: _Sums, past: _Sums, clean: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compare with own past and all rounds of the others: return p, excess, and whether the others have shifted."""
+    trusted = window.where(clean)
+    reference = (trusted + past.where(clean)).total() - trusted + past.where(~clean)
+    freedom = reference.n + window.n - 2.0
+    scatter = (reference.scatter + window.scatter) / np.maximum(freedom, 1.0)
+    sigma = np.sqrt(np.maximum(scatter, LEAST_SIGMA**2))
+    excess = window.mean - reference.mean
+    ratio = excess / (sigma * np.sqrt(window.share + reference.share))
+    now, then = trusted.total() - trusted, past.where(clean).total() - past.where(clean)
+    shift = np.abs(now.mean - then.mean) / (sigma * np.sqrt(now.share + then.share))
+    shifted = _student(shift, freedom, (now.n > 0) & (then.n > 0)) < COMMON
+    return _student(ratio, freedom, (window.n > 0) & (reference.n > 0)), excess, shifted
+
+
+def _paired(times: np.ndarray, before: int, clean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compare with the others round by round, which takes out whatever a round does to all: return p and excess."""
+    known = np.isfinite(times) & clean[..., None]
+    filled = np.where(known, times, 0.0)
+    count = known.sum(axis=-2, keepdims=True) - known
+    total = filled.sum(axis=-2, keepdims=True) - filled
+    gaps = np.where(count > 0, times - total / np.maximum(count, 1), np.nan)
+    window, past = _sums(gaps[..., before:]), _sums(gaps[..., :before])
+    freedom = window.n - 1.0 + past.n
+    sigma = np.sqrt(np.maximum((window.scatter + past.q) / np.maximum(freedom, 1.0), 2.0 * LEAST_SIGMA**2))
+    return _student(window.mean / (sigma * np.sqrt(window.share)), freedom, window.n > 0), window.mean
+
+
+def weigh(times: np.ndarray) -> Evidence:
+    """Weigh the evidence at the last round.
+
+    Parameters
+    ----------
+    times : ndarray of float64, shape (..., P, T)
+        Logarithms of seconds per unit of work of P ranks in T rounds; NaN where there is no record.
+
+    Returns
+    -------
+    Evidence
+
+    Examples
+    --------
+    >>> times = np.linspace(-0.05, 0.05, 32).reshape(8, 4).T + np.zeros((4, 8))
+    >>> times[2, 7] += np.log(2)
+    >>> found = weigh(times)
+    >>> np.flatnonzero(found.p < level(8)).tolist(), found.window[2].item()
+    ([2], 1)
+    """
+    rounds = times.shape[-1]
+    sigma, whole = _jitter(times), _sums(times)
+    shape = times.shape[:-1]
+    best = Evidence(np.ones(shape), np.ones(shape, dtype=np.int64), np.full(shape, np.nan))
+    for length, share in windows(rounds).items():
+        before = rounds - length
+        window = _sums(times[..., before:])
+        clean = _unsuspected(window, sigma)
+        p, excess, shifted = _pooled(window, whole - window, clean)
+        apart = shifted | _common(times[..., :before])
+        if apart.any():
+            paired_p, paired_excess = _paired(times, before, clean)
+            p, excess = np.where(apart, paired_p, p), np.where(apart, paired_excess, excess)
+        p = np.minimum(np.where(excess >= np.log(LEAST_RATIO), p, 1.0) / share, 1.0)
+        better = (window.n > 0) & ((p < best.p) | np.isnan(best.excess))
+        best = Evidence(*(np.where(better, new, old) for new, old in zip((p, length, excess), best, strict=True)))
+    return best

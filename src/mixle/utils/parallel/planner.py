@@ -1,0 +1,77 @@
+"""Resource and placement planning, and the door to encoded data.
+
+The planner is advisory: it estimates memory pressure from an encoder and a model and produces a printable, editable
+placement. Handles own the movement of data and the folding of statistics. Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixle._facade import lazily, publish
+from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
+from mixle.utils.parallel.folding.registry import (
+    _ENCODED_DATA_BACKENDS,  # noqa: F401 - user code pops its own entries from here
+    available_encoded_data_backends,
+    encoded_data,
+    register_encoded_data_backend,
+)
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.planning.calibrate import calibrate_resources
+    from mixle.utils.parallel.planning.catalog import CalibrationCatalog, CalibrationRecord
+    from mixle.utils.parallel.planning.devices import DeviceSpec, Resources
+    from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes
+    from mixle.utils.parallel.planning.placement import Placement, PlacementShard
+    from mixle.utils.parallel.planning.plan import plan
+    from mixle.utils.parallel.planning.sharding import ModelShard, model_sharding_plan
+    from mixle.utils.parallel.transports.local import LocalEncodedData
+
+__all__ = [
+    "CalibrationCatalog",
+    "CalibrationRecord",
+    "DeviceSpec",
+    "EncodedDataHandle",
+    "EncodedFold",
+    "LocalEncodedData",
+    "ModelShard",
+    "Placement",
+    "PlacementShard",
+    "Resources",
+    "available_encoded_data_backends",
+    "calibrate_resources",
+    "encoded_data",
+    "estimate_estimator_stat_nbytes",
+    "estimate_model_nbytes",
+    "is_encoded_data_handle",
+    "model_sharding_plan",
+    "plan",
+    "register_encoded_data_backend",
+]
+
+publish(
+    __name__,
+    EncodedDataHandle,
+    EncodedFold,
+    available_encoded_data_backends,
+    encoded_data,
+    is_encoded_data_handle,
+    register_encoded_data_backend,
+)
+
+_HOMES = {
+    "CalibrationCatalog": "mixle.utils.parallel.planning.catalog",
+    "CalibrationRecord": "mixle.utils.parallel.planning.catalog",
+    "DeviceSpec": "mixle.utils.parallel.planning.devices",
+    "LocalEncodedData": "mixle.utils.parallel.transports.local",
+    "ModelShard": "mixle.utils.parallel.planning.sharding",
+    "Placement": "mixle.utils.parallel.planning.placement",
+    "PlacementShard": "mixle.utils.parallel.planning.placement",
+    "Resources": "mixle.utils.parallel.planning.devices",
+    "calibrate_resources": "mixle.utils.parallel.planning.calibrate",
+    "estimate_estimator_stat_nbytes": "mixle.utils.parallel.planning.memory",
+    "estimate_model_nbytes": "mixle.utils.parallel.planning.memory",
+    "model_sharding_plan": "mixle.utils.parallel.planning.sharding",
+    "plan": "mixle.utils.parallel.planning.plan",
+}
+__getattr__ = lazily(__name__, _HOMES)

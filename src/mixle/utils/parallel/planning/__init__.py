@@ -1,0 +1,1 @@
+"""Devices, placements and memory estimates: where shards should go."""

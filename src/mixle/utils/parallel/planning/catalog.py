@@ -1,0 +1,174 @@
+"""What was measured, kept for later plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from mixle.utils.parallel.planning.devices import Resources, write_text
+from mixle.utils.parallel.planning.precision import precision_name
+
+__all__ = ["CalibrationCatalog", "CalibrationRecord", "workload_name"]
+
+_WORKLOADS = {"score": "score", "estep": "estep", "accumulate": "estep", "em": "em"}
+
+
+def workload_name(workload: str) -> str:
+    """Return the canonical name of a workload: "accumulate" is "estep"; ValueError for an unknown one.
+
+    Examples
+    --------
+    >>> workload_name("Accumulate")
+    'estep'
+    """
+    name = _WORKLOADS.get(str(workload).lower())
+    if name is None:
+        raise ValueError(f"workload {workload!r} is unknown; use 'score', 'estep' (or 'accumulate') or 'em'")
+    return name
+
+
+@dataclass(frozen=True)
+class CalibrationRecord:
+    """One persisted calibration measurement for a model/workload/resource set.
+
+    Parameters
+    ----------
+    model_type : str
+        Class name of the model.
+    workload : str
+        "score", "estep" or "em".
+    resources : Resources
+        The devices with measured throughputs, in rows per second.
+    sample_size, repeats : int
+        Rows per run and timed runs per device.
+    precision : str or None
+        Precision that was asked for.
+    estimator_type : str or None
+        Class name of the estimator.
+    row_count, model_bytes, statistic_bytes : int or None
+        Rows of the data, estimated bytes of model and statistic.
+    timestamp : float
+        Seconds since the epoch.
+    device_results : tuple of dict
+        Per device ``device_name, success, elapsed_seconds, throughput, error``.
+    """
+
+    model_type: str
+    workload: str
+    resources: Resources
+    sample_size: int
+    repeats: int
+    precision: str | None = None
+    estimator_type: str | None = None
+    row_count: int | None = None
+    model_bytes: int | None = None
+    statistic_bytes: int | None = None
+    timestamp: float = 0.0
+    device_results: tuple[dict[str, Any], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serializable calibration record."""
+        return {
+            "model_type": self.model_type,
+            "estimator_type": self.estimator_type,
+            "workload": self.workload,
+            "sample_size": self.sample_size,
+            "repeats": self.repeats,
+            "precision": self.precision,
+            "row_count": self.row_count,
+            "model_bytes": self.model_bytes,
+            "statistic_bytes": self.statistic_bytes,
+            "timestamp": self.timestamp,
+            "resources": self.resources.to_dict(),
+            "device_results": [dict(result) for result in self.device_results],
+        }
+
+    @classmethod
+    def from_dict(cls, payload: dict[str, Any]) -> Self:
+        """Build a calibration record from `to_dict` output; keys of later versions are ignored."""
+        facts = {name: payload[name] for name in cls.__dataclass_fields__ if name in payload}
+        facts["resources"] = Resources.from_dict(payload["resources"])
+        facts["device_results"] = tuple(dict(result) for result in payload.get("device_results", ()))
+        return cls(**facts)
+
+    def matches(self, model_type: str | None, workload: str | None, precision: str | None) -> bool:
+        """Return whether this record passes the filters; None lets everything pass."""
+        if model_type is not None and self.model_type != model_type:
+            return False
+        if workload is not None and workload_name(self.workload) != workload_name(workload):
+            return False
+        return precision is None or precision_name(self.precision) == precision_name(precision)
+
+
+@dataclass
+class CalibrationCatalog:
+    """Append-only catalog of resource calibration measurements.
+
+    Parameters
+    ----------
+    records : iterable of CalibrationRecord
+        What is known so far; kept as a tuple.
+
+    Examples
+    --------
+    >>> catalog = CalibrationCatalog()
+    >>> record = catalog.add(CalibrationRecord("Gaussian", "accumulate", Resources.single_cpu(throughput=5.0), 10, 3))
+    >>> catalog.resources_for("Gaussian", workload="estep").fastest().throughput
+    5.0
+    """
+
+    records: tuple[CalibrationRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.records = tuple(self.records)
+
+    def add(self, record: CalibrationRecord) -> CalibrationRecord:
+        """Append `record` and return it."""
+        self.records = (*self.records, record)
+        return record
+
+    def latest(
+        self, model_type: str | None = None, workload: str | None = None, precision: str | None = None
+    ) -> CalibrationRecord | None:
+        """Return the newest record matching the supplied filters, the last one added among equals; None without one."""
+        found = [record for record in self.records if record.matches(model_type, workload, precision)]
+        return max(reversed(found), key=lambda record: record.timestamp, default=None)
+
+    def resources_for(
+        self, model_type: str | None = None, workload: str | None = None, precision: str | None = None
+    ) -> Resources | None:
+        """Return calibrated resources from the newest matching record, None without one."""
+        record = self.latest(model_type, workload, precision)
+        return None if record is None else record.resources
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serializable calibration catalog."""
+        return {"records": [record.to_dict() for record in self.records]}
+
+    @classmethod
+    def from_dict(cls, payload: dict[str, Any]) -> Self:
+        """Build a catalog from `to_dict` output."""
+        return cls(tuple(CalibrationRecord.from_dict(record) for record in payload.get("records", ())))
+
+    def to_json(self, **kwargs: Any) -> str:
+        """Serialize the calibration catalog to JSON; `kwargs` go to ``json.dumps``."""
+        import json
+
+        return json.dumps(self.to_dict(), **kwargs)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Deserialize a calibration catalog from JSON."""
+        import json
+
+        return cls.from_dict(json.loads(text))
+
+    def save(self, path: Any, **kwargs: Any) -> None:
+        """Persist the catalog to a JSON file; parent folders are made, a reader never sees half a file."""
+        write_text(path, self.to_json(**kwargs))
+
+    @classmethod
+    def load(cls, path: Any) -> Self:
+        """Load a calibration catalog from disk."""
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))

@@ -1,0 +1,113 @@
+"""What the machine, or a launcher's environment, says about places to work. Nothing here imports a framework."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from mixle.utils.parallel.planning.devices import DeviceSpec
+
+__all__ = ["dask_devices", "mpi_size", "torch_devices", "torchrun_devices", "usable_cpus"]
+
+_MPI_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
+
+
+def usable_cpus() -> int:
+    """Return the processors that this process may use: its affinity, cut by the limit of its container.
+
+    Examples
+    --------
+    >>> usable_cpus() >= 1
+    True
+    """
+    affinity = getattr(os, "sched_getaffinity", None)
+    count = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    quota = _cgroup_cpus()
+    return max(1, count if quota is None else min(count, quota))
+
+
+def _cgroup_cpus() -> int | None:
+    """Return the whole processors that the control group allows (both layouts), None without a limit."""
+    words = _words("/sys/fs/cgroup/cpu.max")
+    if not words:
+        words = _words("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") + _words("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+    try:
+        quota, period = (float(word) for word in words)
+    except ValueError:
+        return None
+    return math.ceil(quota / period) if quota > 0.0 and period > 0.0 else None
+
+
+def _words(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return []
+
+
+def mpi_size(comm: Any | None) -> int:
+    """Return the size of an MPI world: the communicator's, else what the launcher's environment says, else 1."""
+    if comm is not None:
+        return max(1, int(comm.Get_size()))
+    return next((size for size in map(_environment_int, _MPI_SIZES) if size), 1)
+
+
+def _environment_int(name: str) -> int | None:
+    text = os.environ.get(name, "").strip()
+    return int(text) if text.isdigit() else None
+
+
+def dask_devices(client: Any, precision: Any | None) -> tuple[DeviceSpec, ...]:
+    """Return a device for each worker that ``client.scheduler_info()`` lists, sorted by name."""
+    workers = client.scheduler_info().get("workers", {})
+    devices = []
+    for address, facts in sorted(workers.items(), key=lambda item: str(item[1].get("name", item[0]))):
+        memory = int(facts.get("memory_limit") or 0) or None
+        speed = float(max(1, int(facts.get("nthreads") or 1)))
+        name = f"dask:{facts.get('name', address)}"
+        devices.append(DeviceSpec(name, memory_bytes=memory, throughput=speed, precision=precision))
+    return tuple(devices)
+
+
+def torch_devices(precision: Any | None) -> tuple[DeviceSpec, ...]:
+    """Return the accelerators that an installed torch reports; none if it is absent or fails."""
+    import importlib.util
+
+    if "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
+        return ()
+    try:
+        torch = importlib.import_module("torch")
+        found = []
+        for i in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+            memory = int(torch.cuda.get_device_properties(i).total_memory)
+            found.append(DeviceSpec(f"cuda:{i}", "cuda", memory, "torch", 10.0, precision))
+        if torch.backends.mps.is_available():
+            found.append(DeviceSpec("mps:0", "mps", None, "torch", 3.0, precision))
+    except Exception:  # noqa: BLE001 - discovery is best effort: a broken driver is no device
+        return ()
+    return tuple(found)
+
+
+def torchrun_devices(memory_bytes: int | None, precision: Any | None) -> tuple[DeviceSpec, ...]:
+    """Return one device per rank of the torchrun world that the environment describes."""
+    world = _environment_int("WORLD_SIZE") or 1
+    local = _environment_int("LOCAL_WORLD_SIZE") or world
+    torch = sys.modules.get("torch")
+    cuda = torch is not None and bool(torch.cuda.is_available())
+    prefix, kind, engine = ("cuda", "cuda", "torch") if cuda else ("torchrun", "cpu", "numpy")
+    return tuple(
+        DeviceSpec(
+            f"{prefix}:{rank}",
+            kind,
+            memory_bytes,
+            engine,
+            precision=precision,
+            node_id=str(rank // local),
+            local_rank=rank % local,
+            global_rank=rank,
+        )
+        for rank in range(world)
+    )

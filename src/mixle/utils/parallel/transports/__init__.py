@@ -1,0 +1,1 @@
+"""How a task reaches the shards and the results come back."""

@@ -1,0 +1,251 @@
+"""Shards in this process, one after another or on threads."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mixle.utils.parallel.folding.handle import Handle
+from mixle.utils.parallel.folding.inputs import (
+    check_count,
+    check_engine,
+    check_rows,
+    check_weights,
+    choose_encoder,
+    choose_map,
+    make_source,
+    warn_user,
+)
+from mixle.utils.parallel.folding.limits import one_blas_thread
+from mixle.utils.parallel.folding.shards import Contiguous
+from mixle.utils.parallel.folding.tasks import execute
+from mixle.utils.parallel.folding.transport import Source, Transport
+from mixle.utils.parallel.planning.devices import DeviceSpec
+from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.planning.plan import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mixle.utils.parallel.folding.shards import Shard
+    from mixle.utils.parallel.folding.tasks import Result, Task
+    from mixle.utils.parallel.planning.devices import Resources
+    from mixle.utils.parallel.planning.placement import Placement
+
+__all__ = ["LocalEncodedData", "LocalTransport"]
+
+
+class LocalTransport(Transport):
+    """Runs tasks in this process.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Run up to this many shards at a time; None or 1 runs them one after another. Results have the same bits.
+    shards : iterable of Shard, optional
+        Shards that are encoded already; then `load` is not called.
+
+    Notes
+    -----
+    The interpreter lock keeps two threads near the speed of one for small chunks; processes scale. Threads serve user
+    code that waits or releases the lock.
+    """
+
+    name = "local"
+    closable = False
+
+    def __init__(self, threads: int | None = None, shards: Iterable[Shard] = ()) -> None:
+        self.threads = threads
+        self._adopt(shards)
+
+    def _adopt(self, shards: Iterable[Shard]) -> None:
+        self.shards = {shard.id: shard for shard in shards}
+        self.sizes = {shard.id: shard.rows for shard in self.shards.values()}
+
+    def load(self, source: Source) -> None:
+        """Encode all shards here; RowError names a bad row by its position in the data."""
+        with one_blas_thread():
+            self._adopt(source.encode(shard) for shard in range(len(source.shards)))
+
+    def map(self, task: Task) -> Iterator[Result]:
+        """Run `task` on every shard."""
+        with one_blas_thread():
+            if self.threads is None or min(self.threads, len(self.shards)) < 2:
+                for shard in self.shards.values():
+                    yield execute(task, shard)
+                return
+            yield from self._map_threads(task, self.threads)
+
+    def _map_threads(self, task: Task, threads: int) -> Iterator[Result]:
+        from concurrent.futures import ThreadPoolExecutor, as_completed
+
+        pool = ThreadPoolExecutor(min(threads, len(self.shards)), thread_name_prefix="mixle-shard")
+        try:
+            waiting = [pool.submit(self.run, task, shard) for shard in self.shards]
+            for done in as_completed(waiting):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, task: Task, shard: int, worker: int | None = None) -> Result:
+        """Run `task` on one shard; there is only one worker, this process."""
+        with one_blas_thread():
+            return execute(task, self.shards[shard], worker)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release, and the transport stays usable."""
+
+
+@dataclass(frozen=True)
+class _LocalShard:
+    """One shard of a `LocalEncodedData`: its device, engine, and chunks as ``(count, ResidentEncodedPayload)``."""
+
+    device: DeviceSpec
+    engine: str
+    chunks: list[tuple[int, Any]]
+
+
+class LocalEncodedData(Handle):
+    """In-process encoded-data handle implementing the orchestrator protocol.
+
+    Rows are encoded once, shard by shard, according to an advisory `Placement` (one shard by default). `close` does
+    nothing: the handle stays usable.
+
+    Parameters
+    ----------
+    data : sequence or ndarray
+        Rows.
+    estimator, model, encoder : optional
+        One of them is needed; the encoder is the explicit one, else the model's, else the estimator's.
+    placement : Placement, optional
+        Shards as planned; more than one of `placement`, `resources`, `num_chunks` and `num_shards` is refused.
+    resources : Resources, optional
+        Devices to plan for.
+    engine, precision : optional
+        Only "numpy" and "float64" are taken.
+    num_chunks : int, optional
+        Number of contiguous shards.
+    sub_chunks : int
+        Encoded pieces per shard; one accumulator runs over them.
+    parallel_chunks : bool
+        Run shards on threads; the results have the same bits.
+    chunk_workers : int, optional
+        Number of threads; given alone it turns threads on.
+    num_shards : int or shard map, optional
+        Shard map: an int is ``Strided(K)``.
+    weights : array_like, shape (n,), optional
+        Row weights, finite and at least 0; ``nobs`` is their total.
+
+    Attributes
+    ----------
+    placement : Placement or None
+        What was planned; None with `num_shards`.
+    encoder : DataSequenceEncoder
+        The encoder in use.
+    size : int
+        Number of rows.
+
+    Raises
+    ------
+    TypeError
+        For data that are no sequence of rows; the message has the line to type.
+    ValueError
+        For empty data, controls that exclude each other, wrong weights.
+    RowError
+        For a row that cannot be encoded, named by its position.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianEstimator
+    >>> handle = LocalEncodedData([1.0, 2.0, 3.0, 4.0], GaussianEstimator(), num_chunks=2)
+    >>> handle.num_chunks, handle.pysp_seq_estimate(GaussianEstimator(), None).mu
+    (2, 2.5)
+    """
+
+    def __init__(
+        self,
+        data: Sequence[Any],
+        estimator: Any | None = None,
+        model: Any | None = None,
+        encoder: Any | None = None,
+        placement: Placement | None = None,
+        resources: Resources | None = None,
+        engine: Any | None = None,
+        precision: Any | None = None,
+        num_chunks: int | None = None,
+        sub_chunks: int = 1,
+        parallel_chunks: bool = False,
+        chunk_workers: int | None = None,
+        *,
+        num_shards: Any = None,
+        weights: Any = None,
+    ) -> None:
+        title = "LocalEncodedData"
+        rows = check_rows(data, title)
+        encoder = choose_encoder(title, estimator, model, encoder)
+        check_engine(title, engine, precision)
+        pieces = check_count(sub_chunks, "sub_chunks") or 1
+        threads = _threads(parallel_chunks, chunk_workers)
+        row_weights = check_weights(weights, len(rows))
+        shard_map = choose_map(
+            None, len(rows), num_shards=num_shards, num_chunks=num_chunks, placement=placement, resources=resources
+        )
+        cuts: int | list[int] = pieces
+        if num_shards is None:
+            if placement is None:
+                placement = plan(rows, model, estimator, encoder, resources, engine, precision, num_chunks, pieces)
+            shard_map = Contiguous(sizes=tuple(shard.size for shard in placement.shards))
+            cuts = [shard.sub_chunks for shard in placement.shards]
+        self.placement = placement
+        source = make_source(rows, encoder, shard_map or Contiguous(1), cuts, row_weights, estimator)
+        if threads is not None and len(source.shards) == 1:
+            warn_user(
+                "parallel_chunks has no effect with one shard: threads run shards, never the sub-chunks of one. "
+                "Give num_shards=K or num_chunks=K"
+            )
+        super().__init__(LocalTransport(threads), source)
+
+    @functools.cached_property
+    def shards(self) -> tuple[_LocalShard, ...]:
+        """The shards, each with its device, engine, and chunks as ``(count, ResidentEncodedPayload)``."""
+        from mixle.stats import ResidentEncodedPayload
+
+        return tuple(
+            _LocalShard(
+                self._device(shard.id),
+                "numpy",
+                [(chunk.count, ResidentEncodedPayload(chunk.payload, chunk.payload)) for chunk in shard.chunks],
+            )
+            for shard in self._resident()
+        )
+
+    def _resident(self) -> Iterable[Shard]:
+        transport = self.transport
+        while not isinstance(transport, LocalTransport):
+            transport = transport.inner  # type: ignore[attr-defined] # a policy around it
+        return transport.shards.values()
+
+    def _device(self, shard: int) -> DeviceSpec:
+        return DeviceSpec("cpu:0") if self.placement is None else self.placement.shards[shard].device
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        for shard in self._resident():
+            for chunk in shard.chunks:
+                yield chunk.count, chunk.payload
+
+    @property
+    def num_chunks(self) -> int:
+        """Return the number of local encoded chunks across all shards."""
+        return sum(len(shard.chunks) for shard in self._resident())
+
+
+def _threads(parallel_chunks: Any, chunk_workers: Any) -> int | None:
+    """Return the number of threads, None for none."""
+    if not isinstance(parallel_chunks, bool):
+        raise TypeError(f"parallel_chunks must be True or False, not {parallel_chunks!r}")
+    workers = check_count(chunk_workers, "chunk_workers", optional=True)
+    if workers is not None:
+        return workers
+    return usable_cpus() if parallel_chunks else None

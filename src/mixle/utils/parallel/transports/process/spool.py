@@ -1,0 +1,173 @@
+"""The rows of a pool: written once into one memory file, sealed, and mapped by every worker.
+
+A numeric array lies there as it is, and workers see views of it; other rows lie there as one pickle per shard. The
+encoder, the shard map and the row weights lie there too, so that a worker that starts later needs nothing else.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixle.utils.parallel.folding.payload import is_plain
+from mixle.utils.parallel.folding.shards import Shard, encode_shard, pick
+from mixle.utils.parallel.transports.process import system
+from mixle.utils.parallel.transports.process.parcels import ALIGN, Definitions, KnownDefinitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mixle.utils.parallel.folding.payload import Buffer
+    from mixle.utils.parallel.folding.transport import Source
+
+__all__ = ["Spool", "SpoolReader"]
+
+_HEAD = struct.Struct("<8sQQ")  # magic, place and length of the index
+_MAGIC = b"MXSPOOL1"
+_BLOCK = 1 << 26
+
+
+class Spool:
+    """The driver's side.
+
+    Attributes
+    ----------
+    fd : int
+        The memory file; after `write` a descriptor that cannot be written through.
+    """
+
+    def __init__(self) -> None:
+        self.fd = system.memory_file("mixle-rows")
+        self.at = ALIGN
+
+    def write(self, source: Source, definitions: Definitions) -> None:
+        """Write everything that workers need to encode any shard, and seal it.
+
+        Raises
+        ------
+        TypeError, AttributeError, pickle.PicklingError
+            Naming the encoder, or the first row that cannot be pickled.
+        OSError
+            If memory is full.
+        """
+        encoder = _packed(definitions, source.encoder, "the encoder")
+        rows = self._rows(source, definitions)
+        weights = None if source.weights is None else self._array(np.asarray(source.weights, np.float64))
+        index = (rows, weights, source.shards, source.pieces, self._parts(encoder))
+        place, length = self._parts(definitions.parcel(index))
+        self._pwrite(_HEAD.pack(_MAGIC, place, length), 0)
+        definitions.pin()
+        system.seal(self.fd)
+        written, self.fd = self.fd, system.read_only(self.fd)
+        os.close(written)
+
+    def close(self) -> None:
+        """Release the descriptor; the memory goes with the last worker's map."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _rows(self, source: Source, definitions: Definitions) -> Any:
+        if type(source.rows) in {np.ndarray, np.memmap} and is_plain(source.rows.dtype):
+            return self._array(np.asarray(source.rows))
+        places = []
+        for shard in range(len(source.shards)):
+            rows = source.shard_rows(shard)
+            try:
+                parcel = definitions.parcel(rows)
+            except Exception as error:
+                raise _first_culprit(definitions, rows, source.shards[shard], error) from error
+            places.append(self._parts(parcel))
+        return places
+
+    def _array(self, rows: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+        """Write an array in its own order, block by block."""
+        order: Any = "F" if rows.flags.f_contiguous and not rows.flags.c_contiguous else "C"
+        lines = rows.T if order == "F" else rows
+        place = self.at
+        step = max(1, _BLOCK * len(lines) // max(1, lines.nbytes)) if lines.ndim else 1
+        for first in range(0, len(lines), step):
+            block = np.ascontiguousarray(lines[first : first + step])
+            self._append(block.reshape(-1).view(np.uint8).data if block.nbytes else b"")
+        self.at += -self.at % ALIGN
+        return rows.dtype, rows.shape, order, place
+
+    def _parts(self, parts: Iterable[Buffer]) -> tuple[int, int]:
+        """Write buffers one after another and return where they lie."""
+        place = self.at
+        for part in parts:
+            self._append(part)
+        length = self.at - place
+        self.at += -self.at % ALIGN
+        return place, length
+
+    def _append(self, data: Buffer) -> None:
+        self._pwrite(data, self.at)
+        self.at += len(data)
+
+    def _pwrite(self, data: Buffer, at: int) -> None:
+        view = memoryview(data)
+        while view:
+            done = system.write_at(self.fd, view[:_BLOCK], at)
+            view, at = view[done:], at + done
+
+
+def _packed(definitions: Definitions, value: Any, what: str) -> list[Buffer]:
+    try:
+        return definitions.parcel(value)
+    except Exception as error:
+        raise _told(error, f"{what} ({type(value).__name__}) cannot be pickled for the worker processes") from error
+
+
+def _told(error: Exception, what: str) -> Exception:
+    """Return an error of the same kind that says what to do."""
+    text = f"{what}: {error}. Mend its pickling, or stay in this process with backend='local'"
+    try:
+        return type(error)(text)
+    except Exception:  # noqa: BLE001 - a kind that takes other arguments
+        return TypeError(text)
+
+
+def _first_culprit(definitions: Definitions, rows: Any, positions: range, error: Exception) -> Exception:
+    for row, position in zip(rows, positions, strict=False):
+        try:
+            definitions.parcel(row)
+        except Exception as own:  # noqa: BLE001 - any failure marks the row
+            return _told(own, f"row {position} ({type(row).__name__}) cannot be pickled for the worker processes")
+    return _told(error, "the rows cannot be pickled for the worker processes")
+
+
+class SpoolReader:
+    """A worker's side: encodes any shard from the sealed file."""
+
+    def __init__(self, fd: int, definitions: KnownDefinitions) -> None:
+        self.map = memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+        magic, place, length = _HEAD.unpack_from(self.map)
+        if magic != _MAGIC:
+            raise ValueError("the row file of this pool is not complete")
+        self.definitions = definitions
+        self.rows, self.weights, self.shards, self.pieces, where = definitions.open(self._at(place, length))
+        self.encoder = definitions.open(self._at(*where))
+
+    def encode(self, shard: int) -> Shard:
+        """Return one shard, encoded; RowError names a bad row by its position in the data."""
+        positions = self.shards[shard]
+        if isinstance(self.rows, list):
+            rows = self.definitions.open(self._at(*self.rows[shard]))
+        else:
+            rows = pick(self._array(self.rows), positions)
+        weights = None
+        if self.weights is not None:
+            weights = np.ascontiguousarray(pick(self._array(self.weights), positions))
+        return encode_shard(shard, rows, positions, self.encoder, self.pieces[shard], weights)
+
+    def _at(self, place: int, length: int) -> memoryview:
+        return self.map[place : place + length]
+
+    def _array(self, form: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+        dtype, shape, order, place = form
+        return np.ndarray(shape, dtype, self.map, place, order=order)

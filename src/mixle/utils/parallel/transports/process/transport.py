@@ -1,0 +1,353 @@
+"""Shards on a supervised pool of worker processes."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mixle.errors import BackendError, HandleClosed, RowError
+from mixle.utils.parallel.folding import payload
+from mixle.utils.parallel.folding.faults import RemoteFault, RemoteTraceback, surface
+from mixle.utils.parallel.folding.tasks import Result
+from mixle.utils.parallel.folding.transport import Source, Transport
+from mixle.utils.parallel.transports.process import system, wire
+from mixle.utils.parallel.transports.process.link import LauncherLink
+from mixle.utils.parallel.transports.process.parcels import Definitions
+from mixle.utils.parallel.transports.process.spool import Spool
+from mixle.utils.parallel.transports.process.supervisor import Request, Supervisor
+from mixle.utils.parallel.transports.process.view import WorkerProcess
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.tasks import Task
+    from mixle.utils.parallel.transports.process.link import Link
+
+__all__ = ["ProcessTransport"]
+
+Hook = Callable[[int, WorkerProcess], Any]
+
+
+class _Pool:
+    """What a transport must give back: also the finalizer holds it, so it never refers to the transport."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.spool: Spool | None = None
+        self.supervisor: Supervisor | None = None
+
+    def close(self) -> None:
+        if self.pid != os.getpid():
+            return
+        supervisor, spool = self.supervisor, self.spool
+        try:
+            if supervisor is not None:
+                supervisor.close()
+        finally:
+            if spool is not None:
+                spool.close()
+
+    def abandon(self) -> None:
+        if self.supervisor is not None:
+            self.supervisor.abandon()
+        if self.spool is not None:
+            self.spool.close()
+
+
+_pools: weakref.WeakSet[_Pool] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Give back a forked child's copies: they would keep rows in memory and pipes open."""
+    for pool in list(_pools):
+        pool.abandon()
+    _pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class ProcessTransport(Transport):
+    """Shards live in worker processes, which one launcher forks; rows lie in memory that all of them map.
+
+    Shard `s` lives on worker ``s % num_workers``. A worker that was lost is started again by the next call.
+
+    Parameters
+    ----------
+    num_workers : int, optional
+        Number of processes; the usable CPUs if not given. Clipped to [1, rows].
+    worker_timeout_s : float
+        Silence after which a worker counts as hung: asleep, no CPU time, no byte. It bounds no computation.
+    step_timeout_s : float, optional
+        Bound on the time that one shard may take, if wanted.
+    shutdown_timeout_s : float
+        How long `close` waits for the launcher before it is killed, and all workers with it.
+    preload : sequence of str
+        Modules to import once before workers start, besides those that the estimator needs.
+    start_method : {"launcher", "spawn"}, optional
+        "spawn" starts interpreters one by one and is the only way where processes cannot be forked.
+
+    Examples
+    --------
+    >>> from mixle.utils.parallel.folding.tasks import Apply
+    >>> transport = ProcessTransport(num_workers=2)
+    >>> transport.close()
+    """
+
+    name = "mp"
+
+    def __init__(
+        self,
+        num_workers: int | None = None,
+        *,
+        worker_timeout_s: float = 30.0,
+        step_timeout_s: float | None = None,
+        shutdown_timeout_s: float = 1.0,
+        preload: Sequence[str] = (),
+        start_method: str | None = None,
+    ) -> None:
+        limits = {"worker_timeout_s": worker_timeout_s, "step_timeout_s": step_timeout_s}
+        for word, seconds in {**limits, "shutdown_timeout_s": shutdown_timeout_s}.items():
+            if seconds is not None and not seconds > 0:
+                raise BackendError(f"{word} must be a positive number of seconds, not {seconds!r}")
+        self.num_workers = system.usable_cpus() if num_workers is None else max(1, int(num_workers))
+        self.worker_timeout_s, self.step_timeout_s = worker_timeout_s, step_timeout_s
+        self.preload = tuple(preload)
+        self.sizes: dict[int, int] = {}
+        self.owner: dict[int, int] = {}
+        self.retired: set[int] = set()
+        self._link = _link_factory(start_method, shutdown_timeout_s)
+        self._definitions = Definitions()
+        self._hook: Hook | None = None
+        self._pool = _Pool()
+        self._close = weakref.finalize(self, self._pool.close)
+
+    # The verbs
+
+    def load(self, source: Source) -> None:
+        """Start the workers and let them encode their shards, all at once.
+
+        Raises
+        ------
+        RowError
+            For the first shard with a row that cannot be read; `row` is its position in the data.
+        TypeError, AttributeError, pickle.PicklingError
+            If the encoder or a row cannot be pickled; then no worker was started.
+        WorkerLost
+            If workers died while they encoded.
+        """
+        if self._pool.supervisor is not None or not self._close.alive:
+            raise BackendError("this transport was loaded or closed already: make a new one")
+        self.num_workers = max(1, min(self.num_workers, len(source.rows)))
+        try:
+            self._load(source)
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, source: Source) -> None:
+        pool = self._pool
+        supervisor = pool.supervisor = Supervisor(
+            self._link, self._definitions, self.worker_timeout_s, self.step_timeout_s
+        )
+        _pools.add(pool)  # the launcher imports while rows are written
+        pool.spool = Spool()
+        pool.spool.write(source, self._definitions)
+        supervisor.prepare({"rows": pool.spool.fd}, self._modules(source))
+        self.owner = {shard: shard % self.num_workers for shard in range(len(source.shards))}
+        supervisor.ensure(self.workers())
+        loaded = {result.shard: result for result in self.dispatch(None, self._residence())}
+        for shard in sorted(loaded):
+            error = loaded[shard].error
+            if error is not None:
+                raise _load_error(error, shard, loaded[shard].receipt.get("worker"))
+        self.sizes = {shard: loaded[shard].rows for shard in sorted(loaded)}
+
+    def map(self, task: Task) -> Iterator[Result]:
+        """Run `task` on every shard and yield each result as it arrives.
+
+        Raises
+        ------
+        RoundLosses
+            After everything that arrived was yielded, if workers were lost. The next call starts them again.
+        """
+        self._supervisor().ensure(self.workers())
+        return self.dispatch(task, self._residence())
+
+    def run(self, task: Task, shard: int, worker: int) -> Result:
+        """Run `task` on one shard on a chosen worker, which encodes it for this once if it does not hold it.
+
+        Raises
+        ------
+        WorkerLost
+            If that worker is lost meanwhile.
+        """
+        self._supervisor().ensure([worker])
+        from mixle.errors import RoundLosses
+
+        try:
+            (result,) = self.dispatch(task, {worker: [shard]})
+        except RoundLosses as lost:
+            raise lost.losses[0] from None
+        return result
+
+    def move(self, shard: int, worker: int) -> None:
+        """Let a shard live on another worker from the next call on; its bits do not change."""
+        if worker not in self.workers():
+            raise BackendError(f"there is no worker {worker}: this pool has workers {self.workers()}")
+        before = self.owner[shard]
+        if before != worker:
+            self.owner[shard] = worker
+            self._supervisor().tell(before, wire.DROP, shard=shard)
+
+    def workers(self) -> list[int]:
+        """Return the ids of the workers that are not retired."""
+        return [worker for worker in range(self.num_workers) if worker not in self.retired]
+
+    def retire(self, worker: int) -> None:
+        """End a worker for good; its shards must have been moved.
+
+        Raises
+        ------
+        BackendError
+            If shards live there, or no other worker is left.
+        """
+        held = sorted(shard for shard, owner in self.owner.items() if owner == worker)
+        if held or self.workers() == [worker]:
+            why = f"shards {held} live there: move them first" if held else "it is the last one"
+            raise BackendError(f"worker {worker} cannot be retired: {why}")
+        self.retired.add(worker)
+        self._supervisor().dismiss(worker)
+
+    def close(self) -> None:
+        """End all processes and release the memory of the rows; further calls do nothing."""
+        self._close()
+
+    # For policies and hooks
+
+    def dispatch(self, task: Task | None, assignment: Mapping[int, Sequence[int]]) -> Iterator[Result]:
+        """Run `task` on chosen shards on chosen workers at once, and yield each result as it arrives.
+
+        Parameters
+        ----------
+        task : Task or None
+            None encodes the shards and counts their rows.
+        assignment : mapping of int to sequence of int
+            Shards by worker. Workers keep the encoded rows of shards that they own.
+
+        Raises
+        ------
+        RoundLosses
+            After everything that arrived was yielded, if workers were lost.
+        """
+        supervisor = self._supervisor()
+        try:
+            parts = self._definitions.parcel(task)
+        except Exception as error:
+            raise _unpicklable(task, error) from error
+        orders = {rank: [(shard, self.owner[shard] == rank) for shard in shards] for rank, shards in assignment.items()}
+        hook, self._hook = (self._hook, None) if task is not None else (None, self._hook)
+        request = supervisor.submit(parts, {rank: items for rank, items in orders.items() if items}, hook is not None)
+        if hook is not None:
+            armed = hook
+            supervisor.rendezvous(request, lambda rank: armed(rank, self.process(rank)))
+        return self._results(supervisor, request)
+
+    def _results(self, supervisor: Supervisor, request: Request) -> Iterator[Result]:
+        for shard, rank, body in supervisor.collect(request):
+            yield self._read(shard, rank, body)
+
+    def _read(self, shard: int, rank: int, body: bytearray) -> Result:
+        """Return a reply as a result; what cannot be read is the result's error."""
+        try:
+            _, rows, weight, value, log_density, receipt, fault = payload.decode(body, True, self._definitions.loads)
+        except Exception as error:  # noqa: BLE001 - a user's class may fail to unpickle in any way
+            from mixle.utils.parallel.folding.faults import fault_of
+
+            error.add_note("raised while the driver read a worker's reply")
+            return Result(shard, 0, 0.0, None, None, {"worker": rank}, fault_of(error))
+        return Result(shard, rows, weight, value, log_density, receipt, None if fault is None else RemoteFault(*fault))
+
+    def arm(self, hook: Hook) -> None:
+        """Let the next task wait on every worker until ``hook(worker, process)`` was called for each.
+
+        The hook is used once. It may kill the process: the worker has the task and has not begun to work on it.
+        """
+        self._hook = hook
+
+    def process(self, worker: int) -> WorkerProcess:
+        """Return the process of a worker."""
+        supervisor = self._supervisor()
+        return WorkerProcess(supervisor.members[worker], supervisor)
+
+    def processes(self) -> dict[int, WorkerProcess]:
+        """Return the process of each worker."""
+        return {rank: self.process(rank) for rank in sorted(self._supervisor().members)}
+
+    def live(self) -> list[int]:
+        """Return the workers that live now."""
+        return self._supervisor().live()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called, or nothing was loaded yet."""
+        return self._pool.supervisor is None or self._pool.supervisor.closed
+
+    def _supervisor(self) -> Supervisor:
+        supervisor = self._pool.supervisor
+        if supervisor is None or supervisor.closed:
+            raise HandleClosed("this pool of worker processes is closed: make a new handle")
+        return supervisor
+
+    def _residence(self) -> dict[int, list[int]]:
+        residence: dict[int, list[int]] = {}
+        for shard, rank in self.owner.items():
+            residence.setdefault(rank, []).append(shard)
+        return residence
+
+    def _modules(self, source: Source) -> list[str]:
+        """Return the modules of this library that the estimator and the encoder are made of.
+
+        Such a module may name further ones that its tasks import late, in a tuple ``PRELOAD``.
+        """
+        import sys
+
+        text = b"".join(b"".join(self._definitions.parcel(part)) for part in (source.estimator, source.encoder))
+        found = [name for name in list(sys.modules) if name.startswith("mixle.") and name.encode() in text]
+        late = [module for name in found for module in getattr(sys.modules[name], "PRELOAD", ())]
+        return [*found, *late, *self.preload]
+
+
+def _link_factory(start_method: str | None, shutdown_timeout_s: float) -> Callable[[], Link]:
+    if start_method not in {None, "launcher", "spawn"}:
+        raise BackendError(f"start_method must be 'launcher' or 'spawn', not {start_method!r}")
+    if start_method == "launcher" or (start_method is None and system.can_fork()):
+        return partial(LauncherLink, shutdown_timeout_s)
+    from mixle.utils.parallel.transports.process.spawning import SpawnLink
+
+    return SpawnLink
+
+
+def _unpicklable(task: Any, error: Exception) -> Exception:
+    text = f"the {type(task).__name__} task cannot be pickled for the worker processes: {error}"
+    try:
+        return type(error)(text)
+    except Exception:  # noqa: BLE001 - a kind that takes other arguments
+        return TypeError(text)
+
+
+def _load_error(fault: RemoteFault, shard: int, worker: int | None) -> Exception:
+    """Return the error of a shard that could not be encoded: the RowError itself where it is one."""
+    import pickle
+
+    if fault.pickled is not None:
+        try:
+            error = pickle.loads(fault.pickled)
+        except Exception:  # noqa: BLE001 - a class that is not importable here
+            error = None
+        if isinstance(error, RowError):
+            error.__cause__ = RemoteTraceback(fault.traceback_text)
+            return error
+    return surface(fault, shard, worker)

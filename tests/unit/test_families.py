@@ -1,0 +1,379 @@
+"""Families against independent references: densities, maximum-likelihood fits, documented smoothing rules."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy.integrate import quad
+from scipy.optimize import minimize
+
+import mixle.stats as st
+from bits import statistic
+from mixle.stats.families.gamma import gamma_shape
+
+REFERENCES = {
+    "gaussian": (st.GaussianDistribution(1.5, 4.0), scipy.stats.norm(1.5, 2.0).logpdf, [-3.0, 0.0, 1.5, 40.0]),
+    "log gaussian": (
+        st.LogGaussianDistribution(0.5, 0.25),
+        scipy.stats.lognorm(0.5, scale=math.exp(0.5)).logpdf,
+        [1e-3, 1.0, 2.5, 1e3],
+    ),
+    "poisson": (st.PoissonDistribution(3.5), scipy.stats.poisson(3.5).logpmf, [0, 1, 7, 100, 5000]),
+    "poisson of zero": (st.PoissonDistribution(0.0), scipy.stats.poisson(0.0).logpmf, [0, 1]),
+    "geometric": (st.GeometricDistribution(0.3), scipy.stats.geom(0.3).logpmf, [1, 2, 30]),
+    "geometric of one": (st.GeometricDistribution(1.0), scipy.stats.geom(1.0).logpmf, [1, 2]),
+    "exponential": (st.ExponentialDistribution(2.5), scipy.stats.expon(scale=2.5).logpdf, [0.0, 1.0, 200.0]),
+    "gamma": (st.GammaDistribution(2.5, 1.5), scipy.stats.gamma(2.5, scale=1.5).logpdf, [1e-9, 1.0, 20.0]),
+    "gamma of small shape": (st.GammaDistribution(0.05, 3.0), scipy.stats.gamma(0.05, scale=3.0).logpdf, [1e-12, 1.0]),
+    "uniform": (st.UniformDistribution(-2.0, 5.0), scipy.stats.uniform(-2.0, 7.0).logpdf, [-2.0, 5.0, 5.1, -3.0]),
+    "bernoulli": (st.BernoulliDistribution(0.3), scipy.stats.bernoulli(0.3).logpmf, [0, 1, True, False]),
+    "bernoulli of one": (st.BernoulliDistribution(1.0), scipy.stats.bernoulli(1.0).logpmf, [0, 1]),
+    "diagonal gaussian": (
+        st.DiagonalGaussianDistribution([0.0, 3.0], [1.0, 0.25]),
+        scipy.stats.multivariate_normal([0.0, 3.0], np.diag([1.0, 0.25])).logpdf,
+        [[0.0, 3.0], [1.0, -1.0]],
+    ),
+    "multivariate gaussian": (
+        st.MultivariateGaussianDistribution([0.0, 3.0], [[2.0, 0.5], [0.5, 1.0]]),
+        scipy.stats.multivariate_normal([0.0, 3.0], [[2.0, 0.5], [0.5, 1.0]]).logpdf,
+        [[0.0, 3.0], [1.0, -1.0], [50.0, 50.0]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFERENCES))
+def test_log_densities_are_those_of_scipy(name):
+    dist, reference, rows = REFERENCES[name]
+    with np.errstate(divide="ignore"):
+        expected = [float(reference(row)) for row in rows]
+    assert [dist.log_density(row) for row in rows] == pytest.approx(expected, rel=1e-12, abs=1e-13)
+
+
+def log_gap(values):
+    return math.log(float(np.mean(values))) - float(np.mean(np.log(values)))
+
+
+#: name -> (estimator, rows, free parameters to model, start)
+FITS = {
+    "gaussian": (
+        st.GaussianEstimator(),
+        lambda r: r.normal(3.0, 2.0, 200),
+        lambda t: st.GaussianDistribution(t[0], math.exp(t[1])),
+        [2.0, 1.0],
+    ),
+    "log gaussian": (
+        st.LogGaussianEstimator(),
+        lambda r: np.exp(r.normal(1.0, 0.5, 200)),
+        lambda t: st.LogGaussianDistribution(t[0], math.exp(t[1])),
+        [0.5, -1.0],
+    ),
+    "poisson": (
+        st.PoissonEstimator(),
+        lambda r: r.poisson(4.0, 200),
+        lambda t: st.PoissonDistribution(math.exp(t[0])),
+        [1.0],
+    ),
+    "exponential": (
+        st.ExponentialEstimator(),
+        lambda r: r.exponential(4.0, 200),
+        lambda t: st.ExponentialDistribution(math.exp(t[0])),
+        [1.0],
+    ),
+    "geometric": (
+        st.GeometricEstimator(),
+        lambda r: r.geometric(0.2, 200),
+        lambda t: st.GeometricDistribution(1.0 / (1.0 + math.exp(-t[0]))),
+        [0.0],
+    ),
+    "bernoulli": (
+        st.BernoulliEstimator(),
+        lambda r: r.rand(200) < 0.2,
+        lambda t: st.BernoulliDistribution(1.0 / (1.0 + math.exp(-t[0]))),
+        [0.0],
+    ),
+    "gamma": (
+        st.GammaEstimator(),
+        lambda r: r.gamma(2.0, 3.0, 200),
+        lambda t: st.GammaDistribution(math.exp(t[0]), math.exp(t[1])),
+        [0.0, 0.0],
+    ),
+    "gamma of small shape": (
+        st.GammaEstimator(),
+        lambda r: np.maximum(r.gamma(0.1, 3.0, 200), 1e-300),
+        lambda t: st.GammaDistribution(math.exp(t[0]), math.exp(t[1])),
+        [0.0, 0.0],
+    ),
+    "diagonal gaussian": (
+        st.DiagonalGaussianEstimator(),
+        lambda r: r.normal([0.0, 5.0], [1.0, 3.0], (200, 2)),
+        lambda t: st.DiagonalGaussianDistribution(t[:2], np.exp(t[2:])),
+        [1.0, 1.0, 0.0, 0.0],
+    ),
+    "multivariate gaussian": (
+        st.MultivariateGaussianEstimator(),
+        lambda r: r.normal(size=(200, 2)) @ np.array([[1.0, 0.0], [0.8, 0.5]]).T,
+        lambda t: st.MultivariateGaussianDistribution(t[:2], factored(t[2:])),
+        [0.1, 0.1, 0.0, 0.0, 0.0],
+    ),
+}
+
+
+def factored(t):
+    lower = np.array([[math.exp(t[0]), 0.0], [t[1], math.exp(t[2])]])
+    return lower @ lower.T
+
+
+@pytest.mark.parametrize("name", sorted(FITS))
+def test_no_parameters_fit_weighted_rows_better(name):
+    estimator, draw, build, start = FITS[name]
+    rng = np.random.RandomState(17)
+    rows, weights = draw(rng), rng.gamma(1.0, 1.0, 200)
+    fitted = estimator.estimate(None, statistic(estimator, rows, weights))
+    payload = fitted.dist_to_encoder().seq_encode(rows)
+
+    def loss(t):
+        try:
+            return -float(weights @ build(t).seq_log_density(payload))
+        except (ValueError, OverflowError):
+            return math.inf
+
+    options = {"maxiter": 4000, "xatol": 1e-9, "fatol": 1e-10}
+    best = minimize(loss, start, method="Nelder-Mead", options=options)
+    ours = -float(weights @ fitted.seq_log_density(payload))
+    assert ours <= best.fun + 1e-9 * abs(best.fun)
+    assert best.fun == pytest.approx(ours, rel=1e-6)
+
+
+def test_a_categorical_fit_is_the_share_of_each_label():
+    estimator = st.CategoricalEstimator()
+    weights = [1.0, 2.0, 3.0, 2.0]
+    assert estimator.estimate(None, statistic(estimator, list("abac"), weights)).pmap == {
+        "a": 0.5,
+        "b": 0.25,
+        "c": 0.25,
+    }
+
+
+RULES = [
+    # estimator, statistic in the documented layout, parameters
+    (st.GaussianEstimator(), (6.0, 14.0, 3.0, 3.0), {"mu": 2.0, "sigma2": 2.0 / 3.0}),
+    (st.GaussianEstimator((2.0, None), (0.0, None)), (6.0, 14.0, 3.0, 3.0), {"mu": 1.2, "sigma2": 2 / 3 + 0.64}),
+    (st.GaussianEstimator((None, 1.0), (None, 2.0)), (6.0, 14.0, 3.0, 3.0), {"mu": 2.0, "sigma2": 1.0}),
+    (st.GaussianEstimator((None, 1.0), (1.0, 2.0)), (6.0, 14.0, 3.0, 3.0), {"mu": 2.0, "sigma2": 1.25}),
+    (st.GaussianEstimator(5.0), (6.0, 14.0, 3.0, 3.0), {"mu": 2.0, "sigma2": 2.0 / 3.0}),
+    (st.GaussianEstimator(min_covar=0.7), (6.0, 14.0, 3.0, 3.0), {"mu": 2.0, "sigma2": 0.7}),
+    (st.GaussianEstimator(), (0.0, 0.0, 0.0, 0.0), {"mu": 0.0, "sigma2": 1e-8}),
+    (st.LogGaussianEstimator(), (0.0, 0.0, 0.0, 0.0), {"mu": 0.0, "sigma2": 1e-8}),
+    (st.LogGaussianEstimator(), (2.0, 2.0, 2.0, 2.0), {"mu": 1.0, "sigma2": 1e-8}),
+    (st.LogGaussianEstimator(min_covar=0.5), (2.0, 2.0, 2.0, 2.0), {"mu": 1.0, "sigma2": 0.5}),
+    (st.PoissonEstimator(), (4.0, 6.0), {"lam": 1.5}),
+    (st.PoissonEstimator(2.0, 3.0), (4.0, 6.0), {"lam": 2.0}),
+    (st.PoissonEstimator(2.0), (4.0, 6.0), {"lam": 1.5}),
+    (st.PoissonEstimator(), (4.0, 0.0), {"lam": 1e-12}),
+    (st.PoissonEstimator(), (0.0, 0.0), {"lam": 1.0}),
+    (st.ExponentialEstimator(), (4.0, 6.0), {"beta": 1.5}),
+    (st.ExponentialEstimator(2.0, 3.0), (4.0, 6.0), {"beta": 2.0}),
+    (st.ExponentialEstimator(4.0), (4.0, 6.0), {"beta": 1.25}),
+    (st.ExponentialEstimator(), (0.0, 0.0), {"beta": 1.0}),
+    (st.GammaEstimator(), (0.0, 0.0, 0.0), {"k": 1.0, "theta": 1.0}),
+    (st.GeometricEstimator(), (4.0, 10.0), {"p": 0.4}),
+    (st.GeometricEstimator(), (4.0, 4.0), {"p": 1.0 - 1e-12}),
+    (st.GeometricEstimator(), (0.0, 0.0), {"p": 0.5}),
+    (st.BernoulliEstimator(), (4.0, 1.0), {"p": 0.25}),
+    (st.BernoulliEstimator(4.0), (4.0, 1.0), {"p": 0.375}),
+    (st.BernoulliEstimator(4.0, 1.0), (4.0, 1.0), {"p": 0.625}),
+    (st.BernoulliEstimator(), (4.0, 0.0), {"p": 1e-12}),
+    (st.BernoulliEstimator(), (0.0, 0.0), {"p": 0.5}),
+    (st.UniformEstimator(), (2.0, 1.0, 3.0), {"low": 1.0, "high": 3.0}),
+    (st.UniformEstimator(), (0.0, math.inf, -math.inf), {"low": 0.0, "high": 1.0}),
+    (st.UniformEstimator(), (0.0, None, None), {"low": 0.0, "high": 1.0}),
+    (st.UniformEstimator(1.0, (0.0, 2.0)), (2.0, 1.0, 3.0), {"low": 0.0, "high": 3.0}),
+    (st.UniformEstimator(1.0, (4.0, 5.0)), (0.0, None, None), {"low": 4.0, "high": 5.0}),
+    (st.UniformEstimator(min_width=2.0), (2.0, 1.0, 1.0), {"low": 0.0, "high": 2.0}),
+    (st.CategoricalEstimator(), {"a": 1.0, "b": 3.0}, {"pmap": {"a": 0.25, "b": 0.75}}),
+    (st.CategoricalEstimator(4.0), {"a": 1.0, "b": 3.0}, {"pmap": {"a": 0.375, "b": 0.625}}),
+    (
+        st.CategoricalEstimator(2.0, {"a": 1.0, "c": 1.0}),
+        {"a": 1.0, "b": 3.0},
+        {"pmap": {"a": 3 / 8, "b": 3 / 8, "c": 0.25}},
+    ),
+    (st.CategoricalEstimator(None, {"c": 4.0}), {"a": 1.0, "b": 3.0}, {"pmap": {"a": 0.125, "b": 0.375, "c": 0.5}}),
+    (st.CategoricalEstimator(default_value=True), {"a": 1.0, "b": 3.0}, {"default_value": 1.0 / 16.0}),
+    (st.CategoricalEstimator(), {"a": 0.0, "b": 0.0}, {"pmap": {"a": 0.5, "b": 0.5}}),
+    (st.CategoricalEstimator(), {}, {"pmap": {}}),
+    (st.IntegerCategoricalEstimator(), (3, [1.0, 0.0, 3.0]), {"min_val": 3, "p_vec": [0.25, 0.0, 0.75]}),
+    (st.IntegerCategoricalEstimator(2, 5), (3, [1.0, 3.0]), {"min_val": 2, "p_vec": [0.0, 0.25, 0.75, 0.0]}),
+    (st.IntegerCategoricalEstimator(pseudo_count=4.0), (3, [1.0, 3.0]), {"p_vec": [0.375, 0.625]}),
+    (st.IntegerCategoricalEstimator(2, 5), (None, None), {"min_val": 2, "p_vec": [0.25] * 4}),
+    (st.IntegerCategoricalEstimator(), (7, [0.0, 0.0]), {"min_val": 7, "p_vec": [0.5, 0.5]}),
+    (
+        st.IntegerCategoricalEstimator(None, None, 2.0, (4, [1.0, 1.0])),
+        (3, [1.0, 3.0]),
+        {"min_val": 3, "p_vec": [1 / 8, 5 / 8, 2 / 8]},
+    ),
+    (st.DiagonalGaussianEstimator(2), (None, None, 0.0), {"mu": [0.0, 0.0], "covar": [1e-8, 1e-8]}),
+    (
+        st.DiagonalGaussianEstimator(),
+        ([6.0, 0.0], [14.0, 3.0], 3.0),
+        {"mu": [2.0, 0.0], "covar": [2 / 3, 1.0]},
+    ),
+    (
+        st.DiagonalGaussianEstimator(None, (2.0, 1.0), ([0.0, 0.0], [2.0, 2.0])),
+        ([6.0, 0.0], [14.0, 3.0], 3.0),
+        {"mu": [1.2, 0.0], "covar": [(2 + 3 * 0.64 + 2 + 1.44) / 4, 5 / 4]},
+    ),
+    (st.MultivariateGaussianEstimator(2), (None, None, 0.0), {"mu": [0.0, 0.0], "covar": [1e-8, 0.0, 0.0, 1e-8]}),
+    (
+        st.MultivariateGaussianEstimator(None, (None, 3.0), (None, [[2.0, 1.0], [1.0, 2.0]])),
+        ([0.0, 0.0], [[3.0, 0.0], [0.0, 3.0]], 3.0),
+        {"mu": [0.0, 0.0], "covar": [1.5, 0.5, 0.5, 1.5]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("estimator", "value", "expected"), RULES)
+def test_smoothing_and_empty_data_follow_the_documented_rules(estimator, value, expected):
+    fitted = estimator.estimate(None, value)
+    for name, parameter in expected.items():
+        found = getattr(fitted, name)
+        found = np.ravel(found).tolist() if isinstance(found, np.ndarray) else found
+        assert found == pytest.approx(parameter, rel=1e-12), name
+
+
+@pytest.mark.parametrize(
+    ("estimator", "hint"),
+    [
+        (st.DiagonalGaussianEstimator(), "DiagonalGaussianEstimator(dim="),
+        (st.MultivariateGaussianEstimator(), "MultivariateGaussianEstimator(dim="),
+        (st.IntegerCategoricalEstimator(), "min_val="),
+    ],
+)
+def test_without_rows_an_unknown_shape_is_an_error_that_says_what_to_pass(estimator, hint):
+    with pytest.raises(ValueError, match="without rows") as caught:
+        estimator.estimate(0.0, estimator.accumulator_factory().make().value())
+    assert hint in str(caught.value)
+
+
+BAD_PARAMETERS = [
+    lambda: st.GaussianDistribution(math.nan, 1.0),
+    lambda: st.GaussianDistribution(0.0, 0.0),
+    lambda: st.GaussianDistribution("x", 1.0),
+    lambda: st.LogGaussianDistribution(0.0, -1.0),
+    lambda: st.PoissonDistribution(-1.0),
+    lambda: st.GeometricDistribution(0.0),
+    lambda: st.GeometricDistribution(1.5),
+    lambda: st.ExponentialDistribution(0.0),
+    lambda: st.GammaDistribution(0.0, 1.0),
+    lambda: st.GammaDistribution(1.0, math.inf),
+    lambda: st.UniformDistribution(1.0, 1.0),
+    lambda: st.BernoulliDistribution(1.1),
+    lambda: st.CategoricalDistribution({"a": -0.5, "b": 1.5}),
+    lambda: st.CategoricalDistribution({"a": 0.5, "b": 0.4}),
+    lambda: st.IntegerCategoricalDistribution(0, [0.5, 0.6]),
+    lambda: st.IntegerCategoricalDistribution(0.5, [1.0]),
+    lambda: st.IntegerCategoricalDistribution(0, []),
+    lambda: st.DiagonalGaussianDistribution([0.0], [1.0, 1.0]),
+    lambda: st.DiagonalGaussianDistribution([0.0, 0.0], [1.0, 0.0]),
+    lambda: st.MultivariateGaussianDistribution([0.0, 0.0], [1.0, 1.0]),
+    lambda: st.MultivariateGaussianDistribution([0.0, 0.0], [[1.0, 0.5], [0.4, 1.0]]),
+    lambda: st.MultivariateGaussianDistribution([0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]]),
+    lambda: st.MultivariateGaussianDistribution([0.0, 0.0], [[1.0, math.nan], [math.nan, 1.0]]),
+    lambda: st.MultivariateGaussianDistribution([0.0, 0.0], [[0.0, 0.0], [0.0, 1.0]]),
+    lambda: st.GaussianEstimator(-1.0),
+    lambda: st.GaussianEstimator(min_covar=0.0),
+    lambda: st.IntegerCategoricalEstimator(3, 2),
+    lambda: st.UniformEstimator(min_width=0.0),
+]
+
+
+@pytest.mark.parametrize("build", BAD_PARAMETERS)
+def test_invalid_parameters_are_refused_at_construction(build):
+    with pytest.raises(ValueError, match=r"\w"):
+        build()
+
+
+def test_a_gaussian_checks_what_is_assigned_to_it():
+    d = st.GaussianDistribution(0.0, 1.0)
+    d.sigma2 = 4.0
+    assert d.const == pytest.approx(1.0 / math.sqrt(8.0 * math.pi))
+    with pytest.raises(ValueError, match="sigma2"):
+        d.sigma2 = -1.0
+    for name in ("const", "log_const"):
+        with pytest.raises(AttributeError, match="cannot be set"):
+            setattr(d, name, 1.0)
+    assert d.sigma2 == 4.0
+
+
+def test_sums_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="negative variance"):
+        st.GaussianEstimator().estimate(None, (6.0, 1.0, 3.0, 3.0))
+    with pytest.raises(ValueError, match="two counts"):
+        st.GaussianEstimator().estimate(None, (6.0, 14.0, 3.0, 4.0))
+
+
+@pytest.mark.parametrize("shape", [1e-3, 0.02, 0.5, 1.0, 7.3, 63.9, 64.1, 1e3, 1e6])
+def test_gamma_shapes_are_right_in_every_range(shape):
+    """Against Binet's second integral of log k − ψ(k), which knows nothing of series or library functions."""
+    integral = quad(lambda t: t / ((t * t + shape * shape) * math.expm1(2 * math.pi * t)), 0, 20, epsabs=0, limit=500)[
+        0
+    ]
+    assert gamma_shape(0.5 / shape + 2.0 * integral) == pytest.approx(shape, rel=1e-10)
+
+
+@pytest.mark.parametrize("rows", [[3.0] * 5, [1e-300] * 3, [1e307] * 2, [1e-300, 1e300], [1.0, 1.0 + 1e-15]])
+def test_gamma_fits_of_extreme_rows_stay_finite(rows):
+    estimator = st.GammaEstimator()
+    fitted = estimator.estimate(None, statistic(estimator, rows))
+    assert 0.0 < fitted.k <= 1e8
+    assert np.isfinite(fitted.seq_log_density(fitted.dist_to_encoder().seq_encode(rows))).all()
+    if min(rows) == max(rows):
+        assert fitted.numerical_repairs()
+
+
+def test_exponential_of_zeros_and_of_tiny_rows():
+    estimator = st.ExponentialEstimator()
+    assert estimator.estimate(None, statistic(estimator, [0.0, 0.0])).beta == 1e-12
+    assert estimator.estimate(None, statistic(estimator, [1e-20, 3e-20])).beta == pytest.approx(2e-20)
+
+
+@pytest.mark.parametrize("at", [0.0, 1.7e9, -1e300, 5e-324])
+def test_uniform_of_one_value_has_a_width_that_holds_it(at):
+    estimator = st.UniformEstimator()
+    fitted = estimator.estimate(None, statistic(estimator, [at, at]))
+    assert fitted.low < at < fitted.high
+    assert math.isfinite(fitted.log_density(at))
+    assert fitted.numerical_repairs()
+
+
+def test_uniform_bounds_ignore_rows_of_weight_zero():
+    estimator = st.UniformEstimator()
+    value = statistic(estimator, [-100.0, 1.0, 3.0, 100.0], [0.0, 1.0, 0.5, 0.0])
+    assert value == (1.5, 1.0, 3.0)
+    assert st.scale_suff_stat(value, 2.0) == (3.0, 1.0, 3.0)
+    assert statistic(estimator, [1.0], [0.0]) == (0.0, None, None)
+
+
+def test_integer_tables_over_huge_ranges_are_refused():
+    estimator = st.IntegerCategoricalEstimator()
+    with pytest.raises(ValueError, match="Categorical") as caught:
+        statistic(estimator, [0, 1, 10**9])
+    assert caught.value.row == 2
+    wide = statistic(estimator, [0, 1_000_000])
+    assert wide.min_val == 0
+    assert wide.counts.sum() == 2.0
+
+
+def test_bernoulli_reads_every_form_of_yes_and_no():
+    d = st.BernoulliDistribution(0.25)
+    rows = [True, 1, 1.0, np.True_, np.int8(1), False, 0, 0.0, np.False_]
+    scores = d.seq_log_density(d.dist_to_encoder().seq_encode(rows))
+    assert np.exp(scores) == pytest.approx([0.25] * 5 + [0.75] * 4)
+    with pytest.raises(ValueError, match="'yes' is not a number"):
+        d.log_density("yes")
+
+
+def test_gamma_of_weights_too_small_for_a_mean_takes_the_geometric_one():
+    estimator = st.GammaEstimator()
+    fitted = estimator.estimate(None, statistic(estimator, [1e-100, 3e-100], [1e-250, 1e-250]))
+    assert fitted.k * fitted.theta == pytest.approx(math.sqrt(3.0) * 1e-100)

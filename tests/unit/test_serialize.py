@@ -1,0 +1,123 @@
+"""Models as text: reprs, JSON, digests."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import mixle.stats as st
+from mixle.errors import SerializationError
+
+NAMES = {name: getattr(st, name) for name in st.__all__}
+
+
+def test_reprs_print_every_argument():
+    assert repr(st.GaussianDistribution(0, 1)) == "GaussianDistribution(0.0, 1.0, name=None, keys=None)"
+    d = st.OptionalDistribution(st.BernoulliDistribution(0.5, name="b"), missing_value=math.nan)
+    assert repr(d) == (
+        "OptionalDistribution(BernoulliDistribution(0.5, name='b', keys=None), p=None, missing_value=float('nan'), "
+        "name=None, keys=None)"
+    )
+    assert repr(st.MultivariateGaussianDistribution([0.0], [[1.0]])) == (
+        "MultivariateGaussianDistribution([0.0], [[1.0]], name=None, keys=None)"
+    )
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, -1, "?", ("a", 1), -0.0, math.inf, b"x"])
+def test_missing_values_survive_as_text(missing):
+    d = st.OptionalDistribution(st.PoissonDistribution(1.0), 0.5, missing)
+    for again in (st.OptionalDistribution.from_json(d.to_json()), eval(repr(d), NAMES)):
+        assert repr(again) == repr(d)
+        assert again.digest() == d.digest()
+        assert again.dist_to_encoder() == d.dist_to_encoder()
+        assert again.log_density(missing) == math.log(0.5)
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-300, 5e-324, 1.7976931348623157e308, 1 / 3, -0.0])
+def test_floats_survive_exactly(value):
+    d = st.GaussianDistribution(value, 1.0)
+    for again in (st.GaussianDistribution.from_json(d.to_json()), eval(repr(d), NAMES)):
+        assert again.mu.hex() == float(value).hex()
+
+
+def test_numpy_parameters_print_as_plain_numbers():
+    d = st.GaussianDistribution(np.float64(0.5), np.float32(2.0), keys=np.int64(3))
+    assert repr(d) == "GaussianDistribution(0.5, 2.0, name=None, keys=3)"
+    assert st.GaussianDistribution.from_json(d.to_json()).digest() == d.digest()
+
+
+def test_labels_of_every_plain_type_survive():
+    pmap = {"a": 0.25, 1: 0.25, None: 0.125, True and ("t", 2.5): 0.125, b"raw": 0.25}
+    d = st.CategoricalDistribution(pmap)
+    again = st.CategoricalDistribution.from_json(d.to_json())
+    assert again.pmap == d.pmap
+    assert list(again.pmap) == list(d.pmap)
+    assert eval(repr(d), NAMES).digest() == d.digest()
+
+
+def test_the_digest_does_not_depend_on_the_order_of_labels():
+    a = st.CategoricalDistribution({"a": 0.25, "b": 0.75})
+    b = st.CategoricalDistribution({"b": 0.75, "a": 0.25})
+    assert a.digest() == b.digest()
+    assert a.digest() != st.CategoricalDistribution({"a": 0.75, "b": 0.25}).digest()
+    assert a.digest() != st.CategoricalDistribution({"a": 0.25, "b": 0.75}, name="other").digest()
+
+
+def test_T64_the_digest_is_the_same_under_any_hash_seed():
+    code = (
+        "from mixle.stats import *; d = CategoricalDistribution({c: 1 / 8 for c in 'abcdefgh'}); "
+        "e = CategoricalEstimator().accumulator_factory().make(); import numpy as np; "
+        "e.seq_update(e.acc_to_encoder().seq_encode(list('hgfedcba')), np.ones(8), None); print(d.digest(), e.value())"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(runs) == 1
+
+
+def test_reading_checks_what_it_is_given():
+    text = st.PoissonDistribution(1.0).to_json()
+    with pytest.raises(SerializationError, match="expected a GaussianDistribution"):
+        st.GaussianDistribution.from_json(text)
+    for change, message in (
+        ({"type": "Unheard"}, "unknown model type 'Unheard'"),
+        ({"type": "seq_encode"}, "unknown model type"),
+        ({"schema": 2}, "schema 2"),
+        ({"extra": 1}, "unknown arguments extra"),
+    ):
+        with pytest.raises(SerializationError, match=message):
+            st.PoissonDistribution.from_json(json.dumps(json.loads(text) | change))
+    broken = json.loads(text)
+    del broken["lam"]
+    with pytest.raises(SerializationError, match="cannot be built"):
+        st.PoissonDistribution.from_json(json.dumps(broken))
+    with pytest.raises(ValueError, match="lam"):
+        st.PoissonDistribution.from_json(json.dumps(json.loads(text) | {"lam": -1.0}))
+
+
+def test_what_has_no_json_form_says_so():
+    with pytest.raises(SerializationError, match="object"):
+        st.OptionalDistribution(st.PoissonDistribution(1.0), missing_value=object()).to_json()
+
+
+def test_a_class_of_ones_own_is_made_known():
+    class Mine(st.PoissonDistribution):
+        pass
+
+    d = Mine(2.0)
+    with pytest.raises(SerializationError, match="register_model"):
+        Mine.from_json(d.to_json())
+    st.register_model(Mine)
+    assert Mine.from_json(d.to_json()).lam == 2.0
+
+
+def test_json_options_are_passed_on():
+    text = st.PoissonDistribution(1.0).to_json(indent=2)
+    assert text.startswith("{\n")
+    assert st.PoissonDistribution.from_json(text).lam == 1.0
