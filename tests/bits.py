@@ -20,13 +20,13 @@ def bits(value: Any) -> Any:
     return repr(value)
 
 
-def statistic(estimator: Any, rows: Any, weights: Any = None, tied: bool = True) -> Any:
-    """Return the statistic of weighted rows, keys tied."""
+def statistic(estimator: Any, rows: Any, weights: Any = None, tied: bool = True, model: Any = None) -> Any:
+    """Return the statistic of weighted rows under `model` (leaves need none), keys tied."""
     from mixle.stats.keys import tie
 
     accumulator = estimator.accumulator_factory().make()
     payload = accumulator.acc_to_encoder().seq_encode(rows)
-    accumulator.seq_update(payload, np.ones(len(rows)) if weights is None else np.asarray(weights, float), None)
+    accumulator.seq_update(payload, np.ones(len(rows)) if weights is None else np.asarray(weights, float), model)
     if tied:
         tie(accumulator)
     return accumulator.value()

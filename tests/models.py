@@ -41,6 +41,10 @@ class Model:
         Whether it can be sampled.
     leaf : bool
         Whether it is a family of its own.
+    latent : bool
+        Whether its E-step needs a model.
+    options : dict
+        Whatever else the tests of one model need.
     """
 
     dist: Any
@@ -48,11 +52,12 @@ class Model:
     rows: list[Any]
     outside: tuple[Any, ...] = ()
     unreadable: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
-    parameters: Callable[[Any], list[float]] = lambda dist: []
+    parameters: Callable[[Any], list[float]] = lambda _: []
     close: float = 0.12
     refuses_outside: bool = True
     generative: bool = True
     leaf: bool = False
+    latent: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -145,7 +150,14 @@ def uniform() -> Model:
     d = st.UniformDistribution(-2.0, 5.0)
     outside = (-2.1, 5.1)
     return Model(
-        d, st.UniformEstimator(), drawn(d), outside, NOT_NUMBERS, number("low", "high"), refuses_outside=False, leaf=True
+        d,
+        st.UniformEstimator(),
+        drawn(d),
+        outside,
+        NOT_NUMBERS,
+        number("low", "high"),
+        refuses_outside=False,
+        leaf=True,
     )
 
 
@@ -164,9 +176,7 @@ def label_weights(dist: Any) -> list[float]:
 def categorical() -> Model:
     d = st.CategoricalDistribution({"a": 0.5, "b": 0.3, "c": 0.2})
     bad = ((NAN, ()), (["list"], ()))
-    return Model(
-        d, st.CategoricalEstimator(), drawn(d), ("z", 1), bad, label_weights, refuses_outside=False, leaf=True
-    )
+    return Model(d, st.CategoricalEstimator(), drawn(d), ("z", 1), bad, label_weights, refuses_outside=False, leaf=True)
 
 
 @model("categorical of mixed labels")
@@ -240,7 +250,11 @@ def nested_composite() -> Model:
     inner = st.CompositeDistribution((st.BernoulliDistribution(0.4), st.GammaDistribution(2.0, 1.0)))
     d = st.CompositeDistribution((inner, st.NullDistribution(), st.UniformDistribution(0.0, 2.0)))
     estimator = st.CompositeEstimator(
-        [st.CompositeEstimator([st.BernoulliEstimator(), st.GammaEstimator()]), st.NullEstimator(), st.UniformEstimator()]
+        [
+            st.CompositeEstimator([st.BernoulliEstimator(), st.GammaEstimator()]),
+            st.NullEstimator(),
+            st.UniformEstimator(),
+        ]
     )
     rows = [(row, None, u) for row, u in zip(drawn(inner), drawn(d.dists[2]), strict=True)]
     bad = ((((True, NAN), None, 1.0), (0, 1)), (((True,), None, 1.0), (0,)))

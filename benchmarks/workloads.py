@@ -1,0 +1,79 @@
+"""The yardstick's workloads as models of this library, with the same start."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixle import stats
+
+
+def common(folder: Path) -> Any:
+    """Load the yardstick's own module of data and clocks."""
+    spec = importlib.util.spec_from_file_location("common", folder / "common.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def diagonal(source: Any) -> tuple[Any, Any]:
+    """W1: diagonal Gaussian mixture."""
+    rows, start = source.w1()
+    parts = [stats.DiagonalGaussianDistribution(mu, var) for mu, var in zip(start["mu"], start["var"], strict=True)]
+    return rows, stats.MixtureDistribution(parts, start["w"])
+
+
+def full(source: Any) -> tuple[Any, Any]:
+    """W2: full-covariance Gaussian mixture."""
+    rows, start = source.w2()
+    parts = [stats.MultivariateGaussianDistribution(mu, cov) for mu, cov in zip(start["mu"], start["cov"], strict=True)]
+    return rows, stats.MixtureDistribution(parts, start["w"])
+
+
+def mixed(source: Any) -> tuple[Any, Any]:
+    """W3: rows of a real number, a category and a count."""
+    rows, _, start = source.w3()
+    return rows, mixed_model(start, source.LEVELS)
+
+
+def mixed_model(start: dict[str, Any], levels: list[str]) -> Any:
+    """Return the model of W3 for given parameters."""
+    parts = [
+        stats.CompositeDistribution(
+            (
+                stats.GaussianDistribution(float(mu), float(var)),
+                stats.CategoricalDistribution(dict(zip(levels, map(float, p), strict=True))),
+                stats.PoissonDistribution(float(lam)),
+            )
+        )
+        for mu, var, p, lam in zip(start["mu"], start["var"], start["p"], start["lam"], strict=True)
+    ]
+    return stats.MixtureDistribution(parts, start["w"])
+
+
+def own_mixed(n: int = 200_000, k: int = 8) -> tuple[list[Any], Any]:
+    """Return a table like W3 made here, for runs without a yardstick."""
+    rng = np.random.default_rng(3)
+    levels = [f"level {i}" for i in range(20)]
+    p = rng.dirichlet(np.full(20, 0.5), k)
+    lam, mu = rng.uniform(1, 20, k), rng.normal(0, 5, k)
+    z = rng.integers(0, k, n)
+    codes = (rng.random(n)[:, None] > p.cumsum(1)[z]).sum(1).clip(0, 19)
+    rows = list(
+        zip(
+            (mu[z] + rng.standard_normal(n)).tolist(),
+            [levels[c] for c in codes],
+            rng.poisson(lam[z]).tolist(),
+            strict=True,
+        )
+    )
+    start = {"mu": mu + 1, "var": np.full(k, 4.0), "p": rng.dirichlet(np.full(20, 20.0), k), "lam": lam + 1}
+    return rows, mixed_model({**start, "w": np.full(k, 1 / k)}, levels)
+
+
+WORKLOADS = {"W1": diagonal, "W2": full, "W3": mixed}

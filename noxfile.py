@@ -1,0 +1,126 @@
+"""The project's chores: ``nox`` runs lint, types and tests; ``nox --list`` names the others.
+
+Sessions use the interpreter that runs nox; ``nox --force-python 3.13 -s tests`` chooses another one.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10.9"
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.default_venv_backend = "virtualenv"
+nox.options.reuse_venv = "yes"
+
+PROJECT = nox.project.load_toml("pyproject.toml")
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+#: Tools of other sessions: no test imports them.
+TOOLS = ("mypy", "nox", "ruff")
+NOTHING_COLLECTED = 5
+
+
+def name_of(requirement: str) -> str:
+    """Return the package that a requirement names."""
+    return re.split("[<>=]", requirement, maxsplit=1)[0]
+
+
+def requirement(name: str) -> str:
+    """Return the line of the test extra that names a package, so that versions are written once."""
+    return next(line for line in EXTRAS["test"] if name_of(line) == name)
+
+
+def install_wheel(session: nox.Session) -> None:
+    """Build the wheel and install it: tests see what users get, not the source tree."""
+    folder = Path(session.create_tmp()).resolve() / "wheel"
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), ".", silent=True)
+    (wheel,) = folder.glob("*.whl")
+    needed = [line for line in EXTRAS["test"] if name_of(line) not in TOOLS]
+    session.install(*PROJECT["project"]["dependencies"], *needed)
+    session.install("--force-reinstall", "--no-deps", str(wheel))
+
+
+def run_marked(session: nox.Session, marker: str) -> None:
+    """Run the tests that carry a marker; with none, the session is skipped, not passed."""
+    install_wheel(session)
+    count = session.run(
+        "pytest", "-m", marker, "--collect-only", "-q", success_codes=[0, NOTHING_COLLECTED], silent=True
+    )
+    if not count or "::" not in count:
+        session.skip(f"no test carries the marker '{marker}' yet: nothing was run")
+    session.run("pytest", "-m", marker, *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, complexity, and the floors of the import graph."""
+    session.install(requirement("ruff"), requirement("import-linter"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports", "--no-cache", env={"PYTHONPATH": "src"})
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Strict types of everything in src."""
+    session.install(requirement("mypy"), *PROJECT["project"]["dependencies"])
+    session.run("mypy", "--config-file", "pyproject.toml")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Test the built wheel, all but measurements."""
+    install_wheel(session)
+    session.run("pytest", "-n", "logical", "-m", "not bench", *session.posargs)
+
+
+@nox.session
+def identity(session: nox.Session) -> None:
+    """Test the promise: same shards, same bits."""
+    run_marked(session, "identity")
+
+
+@nox.session
+def chaos(session: nox.Session) -> None:
+    """Kill, stop and starve real processes while fits run."""
+    run_marked(session, "chaos")
+
+
+@nox.session
+def injections(session: nox.Session) -> None:
+    """Corrupt numbers on purpose and see that it is told."""
+    run_marked(session, "injections")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure: ``nox -s bench -- --yardstick FOLDER``; without a folder, only what needs none."""
+    install_wheel(session)
+    session.run("python", "benchmarks/run.py", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Run every example of the docs and follow every link inside them."""
+    install_wheel(session)
+    session.run("pytest", "tests/docs", *session.posargs)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build sdist and wheel into dist/, look into the wheel, and run it in an empty environment."""
+    session.install("build")
+    shutil.rmtree("dist", ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", "dist")
+    (wheel,) = Path("dist").glob("*-py3-none-any.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    foreign = [name for name in names if not name.startswith("mixle") or name.endswith((".so", ".pyd", ".dylib"))]
+    if foreign or "mixle/py.typed" not in names:
+        session.error(f"{wheel} is not the pure package it should be: {foreign or 'py.typed is missing'}")
+    session.install("--force-reinstall", str(wheel))
+    session.run("mixle", "--version")
