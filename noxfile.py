@@ -45,7 +45,7 @@ def install_wheel(session: nox.Session) -> None:
     session.install("--force-reinstall", "--no-deps", str(wheel))
 
 
-def run_marked(session: nox.Session, marker: str) -> None:
+def run_marked(session: nox.Session, marker: str, **env: str) -> None:
     """Run the tests that carry a marker; with none, the session is skipped, not passed."""
     install_wheel(session)
     count = session.run(
@@ -53,7 +53,7 @@ def run_marked(session: nox.Session, marker: str) -> None:
     )
     if not count or "::" not in count:
         session.skip(f"no test carries the marker '{marker}' yet: nothing was run")
-    session.run("pytest", "-m", marker, *session.posargs)
+    session.run("pytest", "-m", marker, *session.posargs, env=env)
 
 
 @nox.session
@@ -82,13 +82,13 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def identity(session: nox.Session) -> None:
     """Test the promise: same shards, same bits."""
-    run_marked(session, "identity")
+    run_marked(session, "identity", MIXLE_IDENTITY="full")
 
 
 @nox.session
 def chaos(session: nox.Session) -> None:
     """Kill, stop and starve real processes while fits run."""
-    run_marked(session, "chaos")
+    run_marked(session, "chaos", MIXLE_CHAOS="full")
 
 
 @nox.session

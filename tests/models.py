@@ -347,3 +347,56 @@ def ignored() -> Model:
 @model("null")
 def null() -> Model:
     return Model(st.NullDistribution(), st.NullEstimator(), [None, "a", 1.0] * 80, generative=False)
+
+
+def mixture_of(*components: Any) -> Any:
+    """Return an even mixture."""
+    return st.MixtureDistribution(list(components), np.full(len(components), 1.0 / len(components)))
+
+
+def by_first(read: Callable[[Any], list[float]]) -> Callable[[Any], list[float]]:
+    """Return a reader of all components, in the order of their first parameter, with their weights."""
+    return lambda m: [
+        x for part in sorted([*read(c), float(w)] for c, w in zip(m.components, m.w, strict=True)) for x in part
+    ]
+
+
+@model("mixture")
+def mixture() -> Model:
+    d = mixture_of(st.GaussianDistribution(-4.0, 1.0), st.GaussianDistribution(5.0, 2.0))
+    estimator = st.MixtureEstimator([st.GaussianEstimator()] * 2)
+    return Model(d, estimator, drawn(d), (), NOT_NUMBERS, by_first(number("mu", "sigma2")), latent=True)
+
+
+@model("mixture of products")
+def mixture_of_products() -> Model:
+    def product(mean: float, p: float, lam: float) -> Any:
+        label = st.CategoricalDistribution({"a": p, "b": 1.0 - p})
+        count = st.OptionalDistribution(st.PoissonDistribution(lam), p=0.25)
+        return st.CompositeDistribution((st.GaussianDistribution(mean, 1.0), label, count))
+
+    d = mixture_of(product(-5.0, 0.8, 2.0), product(6.0, 0.1, 9.0))
+    count = st.OptionalEstimator(st.PoissonEstimator(), est_prob=True)
+    child = st.CompositeEstimator([st.GaussianEstimator(), st.CategoricalEstimator(), count])
+    bad = (((NAN, "a", 1), (0,)), ((0.0, "a"), ()))
+
+    def read(dist: Any) -> list[float]:
+        x, label, n = dist.dists
+        return [x.mu, x.sigma2, *label_weights(label), n.p, n.dist.lam]
+
+    return Model(
+        d, st.MixtureEstimator([child] * 2), drawn(d), ((0.0, "z", 1), (0.0, "a", -1)), bad, by_first(read),
+        refuses_outside=False, latent=True,
+    )  # fmt: skip
+
+
+@model("mixture of unlike families")
+def mixture_of_unlike() -> Model:
+    d = mixture_of(st.GaussianDistribution(0.0, 1.0), st.UniformDistribution(5.0, 6.0))
+    estimator = st.MixtureEstimator([st.GaussianEstimator(), st.UniformEstimator()])
+
+    def read(m: Any) -> list[float]:
+        g, u = m.components
+        return [g.mu, g.sigma2, u.low, u.high, *map(float, m.w)]
+
+    return Model(d, estimator, drawn(d), (), NOT_NUMBERS, read, latent=True)

@@ -187,6 +187,14 @@ def test_a_round_that_is_given_up_leaves_no_reply_to_the_next(shared):
         assert apply(shared, support.rows_of) == {s: [list(ROWS[s::4])] for s in range(4)}
 
 
+def test_a_round_that_nobody_waits_for_keeps_no_reply(shared):
+    for _ in range(3):
+        shared.map(Apply(support.total))
+    gc.collect()
+    assert apply(shared, support.total) == TOTALS
+    assert not list(shared._pool.supervisor.requests)
+
+
 def test_two_rounds_at_once_do_not_mix(shared):
     first, second = shared.map(Apply(support.total)), shared.map(Apply(support.pid))
     early = next(first)

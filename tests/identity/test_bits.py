@@ -1,6 +1,6 @@
 """Same shards, same bits: every model, as it is and as a mixture, on every transport and worker count.
 
-The default run takes every model over two worker counts; ``MIXLE_IDENTITY=full`` (set by ``nox -s identity``) takes all.
+The default run takes every model over two worker counts; ``MIXLE_IDENTITY=full`` (set by ``nox -s identity``) all.
 """
 
 from __future__ import annotations
@@ -12,33 +12,26 @@ import numpy as np
 import pytest
 
 import mixle.stats as st
+from bits import bits
 from mixle.inference import optimize
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.multiprocessing import MPEncodedData
 from mixle.utils.parallel.planner import encoded_data
-from tests.bits import bits
-from tests.models import MODELS
+from models import MODELS
 
 pytestmark = pytest.mark.identity
 
 FULL = os.environ.get("MIXLE_IDENTITY") == "full"
 WORKERS = (1, 2, 3, 5, 8) if FULL else (2, 5)
-NAMES = [*MODELS, *(f"mixture of {name}" for name in MODELS), "mixture of a gaussian and a uniform", "mixture of mixtures"]
+NAMES = [*MODELS, *(f"mixture of {name}" for name in MODELS)]
 
 
 @cache
 def problem(name):
     """Return (rows, estimator)."""
-    if name == "mixture of a gaussian and a uniform":
-        rows = list(np.random.RandomState(3).normal(0.0, 2.0, 240))
-        return rows, st.MixtureEstimator([st.GaussianEstimator(), st.UniformEstimator()])
-    if name == "mixture of mixtures":
-        rows = [float(x) for x in np.random.RandomState(4).normal(0.0, 3.0, 240)]
-        inner = st.MixtureEstimator([st.GaussianEstimator()] * 2)
-        return rows, st.MixtureEstimator([inner, inner])
-    model = MODELS[name.removeprefix("mixture of ")]()
+    model = MODELS[name if name in MODELS else name.removeprefix("mixture of ")]()
     rows, estimator = list(model.rows), model.estimator
-    return rows, st.MixtureEstimator([estimator] * 2) if name.startswith("mixture of ") else estimator
+    return rows, estimator if name in MODELS else st.MixtureEstimator([estimator] * 2)
 
 
 def trace(handle, estimator):
@@ -114,7 +107,9 @@ def test_a_start_agrees_across_maps_to_rounding():
             starts.append(handle.pysp_seq_initialize(estimator, np.random.RandomState(5), 0.5))
     for start in starts[1:]:
         for mine, first in zip(start.components, starts[0].components, strict=True):
-            assert MODELS["composite"]().parameters(mine) == pytest.approx(MODELS["composite"]().parameters(first), rel=1e-12)
+            assert MODELS["composite"]().parameters(mine) == pytest.approx(
+                MODELS["composite"]().parameters(first), rel=1e-12
+            )
 
 
 def test_bits_do_not_depend_on_the_hash_seed_of_python(tmp_path):
@@ -133,7 +128,11 @@ def test_bits_do_not_depend_on_the_hash_seed_of_python(tmp_path):
     )
     digests = {
         subprocess.run(
-            [sys.executable, str(script)], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            [sys.executable, str(script)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("0", "1", "12345")
     }

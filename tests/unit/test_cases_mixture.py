@@ -82,7 +82,7 @@ def test_T25_a_row_far_from_every_component_keeps_finite_responsibilities():
 
 @pytest.mark.parametrize("weights", [[0.3, 0.3648], [0.5, 0.5 + 2e-6], [0.6, -0.1, 0.5]])
 def test_T40_weights_that_are_no_probabilities_are_refused(weights):
-    with pytest.raises(ValueError, match="must be probabilities|sum to one"):
+    with pytest.raises(ValueError, match=r"must be probabilities|sum to one"):
         MixtureDistribution([GaussianDistribution(0.0, 1.0)] * len(weights), weights)
 
 
@@ -148,7 +148,11 @@ def test_T56_sites_tied_by_one_key_get_the_pooled_answer(name):
     start = seq_initialize(seq_encode(rows, estimator=estimator), estimator, np.random.RandomState(1), p=1.0)
     for order in itertools.permutations(range(3)):
         chunks = [rows[i::3] for i in order]
-        model = seq_estimate([(len(c), estimator.accumulator_factory().make().acc_to_encoder().seq_encode(c)) for c in chunks], estimator, start)
+        model = seq_estimate(
+            [(len(c), estimator.accumulator_factory().make().acc_to_encoder().seq_encode(c)) for c in chunks],
+            estimator,
+            start,
+        )
         for component in model.components:
             assert parameters(component) == pytest.approx(expected(rows), rel=1e-12)
 
@@ -158,7 +162,8 @@ def test_T57_a_tied_column_is_pooled_on_the_stacked_path():
     rows = [(float(a), int(b)) for a, b in zip(rng.normal(size=50), rng.poisson(3.0, 50), strict=True)]
     estimator = MixtureEstimator([CompositeEstimator((GaussianEstimator(), PoissonEstimator(keys="tied")))] * 2)
     start = MixtureDistribution(
-        [CompositeDistribution((GaussianDistribution(m, 1.0), PoissonDistribution(3.0 + m))) for m in (-1.0, 1.0)], [0.5, 0.5]
+        [CompositeDistribution((GaussianDistribution(m, 1.0), PoissonDistribution(3.0 + m))) for m in (-1.0, 1.0)],
+        [0.5, 0.5],
     )
     handle = LocalEncodedData(rows, estimator)
     model = handle.pysp_seq_estimate(estimator, start)

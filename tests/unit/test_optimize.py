@@ -208,7 +208,10 @@ def test_a_prior_penalises_score_and_lines():
     assert model._fit_provenance.objective == "map"
     assert fit(rows, estimator, objective="vb")[1] == text
     assert fit(rows, estimator, reuse_estep_ll=False)[1] == text
-    assert "penalized" not in fit(rows, estimator, objective="mle")[1]
+    plain, text = fit(rows, estimator, objective="mle")
+    assert "penalized" not in text
+    rate = plain.rate
+    assert plain._fit_provenance.final_objective == pytest.approx(3 * np.log(rate) - 9 * rate)
 
 
 def test_T22_a_step_to_nan_is_rejected_and_never_converges():

@@ -332,3 +332,30 @@ def test_crafted_arrays_are_refused(shape, dtype):
 def test_what_is_no_buffer_is_refused(value):
     with pytest.raises(PayloadError):
         decode(value)
+
+
+def test_statistics_of_every_family_travel_without_pickle():
+    from bits import bits
+    from mixle.stats import MixtureEstimator
+    from models import MODELS
+
+    for name, make in MODELS.items():
+        model = make()
+        for estimator in (model.estimator, MixtureEstimator([model.estimator] * 2)):
+            accumulator = estimator.accumulator_factory().make()
+            payload = accumulator.acc_to_encoder().seq_encode(model.rows)
+            accumulator.seq_initialize(payload, np.ones(len(model.rows)), np.random.RandomState(1))
+            value = accumulator.value()
+            assert bits(decode(encode_bytes(value))) == bits(value), name
+
+
+def test_a_record_of_a_foreign_module_is_not_imported():
+    class Sneaky(NamedTuple):
+        a: int
+
+    frame = encode_bytes(register_namedtuple(Sneaky, "mixle.no_such_module.Sneaky")(1))
+    import mixle.utils.parallel.folding.named as module
+
+    module._records_by_name.pop("mixle.no_such_module.Sneaky")
+    with pytest.raises(PayloadError, match="not registered"):
+        decode(frame)

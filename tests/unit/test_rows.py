@@ -143,6 +143,7 @@ def test_frames_of_floats_are_one_array():
 def test_columns_that_share_a_name_are_told_apart_by_position():
     data = pd.DataFrame([[1, "x"], [2, "y"]], columns=["a", "a"])
     assert as_rows(data) == [(1, "x"), (2, "y")]
+    assert as_rows(data, ["a"], scalars=True).tolist() == [1, 2]
     with pytest.raises(ValueError, match="share a name"):
         as_rows(data, mappings=True)
 

@@ -145,6 +145,30 @@ def test_keys_that_cannot_be_honoured_are_refused():
             call()
 
 
+class Foreign:
+    """A handle by structure alone, which checks nothing."""
+
+    def pysp_seq_log_density_sum(self, estimate):
+        raise AssertionError("not reached")
+
+    pysp_seq_estimate = pysp_seq_initialize = pysp_stream_accumulate = pysp_seq_log_density_sum
+
+
+def test_keys_are_checked_before_a_foreign_handle_is_asked():
+    tied = CompositeEstimator((GaussianEstimator(keys="k"), PoissonEstimator(keys="k")))
+    with pytest.raises(KeyValidationError):
+        seq_estimate(Foreign(), tied, None)
+    with pytest.raises(KeyValidationError):
+        seq_initialize(Foreign(), tied, 1)
+
+
+def test_chunks_are_drawn_from_as_one_run_of_rows():
+    rows = clusters()
+    whole = seq_initialize(chunks(rows), GAUSS, 4, 0.3)
+    parts = seq_initialize([*chunks(rows[:70]), *chunks(rows[70:])], GAUSS, 4, 0.3)
+    assert (parts.mu, parts.sigma2) == pytest.approx((whole.mu, whole.sigma2), rel=1e-12)
+
+
 def test_row_by_row_agrees_with_the_encoded_step():
     rows = list(clusters(40))
     start = seq_initialize(chunks(rows, mixture()), mixture(), 1, 1.0)

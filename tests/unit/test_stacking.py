@@ -48,7 +48,10 @@ def composite(k, rng, levels=5):
             CategoricalDistribution(labels(levels, rng)),
             OptionalDistribution(
                 CompositeDistribution(
-                    (PoissonDistribution(rng.uniform(1, 9)), OptionalDistribution(CategoricalDistribution(labels(3, rng))))
+                    (
+                        PoissonDistribution(rng.uniform(1, 9)),
+                        OptionalDistribution(CategoricalDistribution(labels(3, rng))),
+                    )
                 ),
                 p=0.3,
             ),
@@ -77,7 +80,10 @@ def scene(name):
         model = mixture([full(4, rng) for _ in range(3)])
     elif name == "full in optional":
         model = mixture(
-            [CompositeDistribution((OptionalDistribution(full(3, rng), p=0.4), PoissonDistribution(k + 1.0))) for k in range(3)]
+            [
+                CompositeDistribution((OptionalDistribution(full(3, rng), p=0.4), PoissonDistribution(k + 1.0)))
+                for k in range(3)
+            ]
         )
     else:  # families differ: nothing stacks
         model = mixture([GaussianDistribution(0.0, 1.0), UniformDistribution(-3.0, 3.0)])
@@ -87,7 +93,17 @@ def scene(name):
     return model, model.estimator(), rows
 
 
-SCENES = ["normal", "diagonal-1", "diagonal-2", "diagonal-17", "full", "full in optional", "composite", "composite many", "families differ"]
+SCENES = [
+    "normal",
+    "diagonal-1",
+    "diagonal-2",
+    "diagonal-17",
+    "full",
+    "full in optional",
+    "composite",
+    "composite many",
+    "families differ",
+]
 
 
 def plain(model, payload):
@@ -128,7 +144,9 @@ def test_scores_and_statistics_equal_the_definition(name):
     np.testing.assert_allclose(counts, r.sum(axis=0), rtol=1e-12)
     for k, child in enumerate(children):
         one = model.components[k].estimator().accumulator_factory().make()
-        one.seq_update(payload.of(k) if hasattr(payload, "of") else payload, np.ascontiguousarray(r[:, k]), model.components[k])
+        one.seq_update(
+            payload.of(k) if hasattr(payload, "of") else payload, np.ascontiguousarray(r[:, k]), model.components[k]
+        )
         np.testing.assert_allclose(flat(child), flat(one.value()), rtol=1e-10, atol=1e-12)
 
 
@@ -186,7 +204,9 @@ def test_labels_the_model_does_not_list_are_left_out_and_counted():
 
 
 def test_a_default_value_scores_labels_that_are_not_listed():
-    model = mixture([CategoricalDistribution({"a": 1.0}, default_value=0.1), CategoricalDistribution({"a": 0.5, "b": 0.5})])
+    model = mixture(
+        [CategoricalDistribution({"a": 1.0}, default_value=0.1), CategoricalDistribution({"a": 0.5, "b": 0.5})]
+    )
     payload = model.dist_to_encoder().seq_encode(["a", "b", "z"])
     np.testing.assert_allclose(model.seq_log_density(payload)[:2], plain(model, payload)[0][:2], rtol=1e-13)
     assert model.seq_log_density(payload)[2] == pytest.approx(np.log(0.5 * 0.1 / 1.1))
@@ -257,7 +277,7 @@ def test_ill_conditioned_components_are_scored_by_substitution():
             total = mpmath.mpf(0)
             for component in components:
                 c = mpmath.matrix(component.covar.tolist())
-                y = mpmath.matrix((row.tolist())) - mpmath.matrix(component.mu.tolist())
+                y = mpmath.matrix(row.tolist()) - mpmath.matrix(component.mu.tolist())
                 q = (y.T * mpmath.inverse(c) * y)[0]
                 total += mpmath.exp(-q / 2) / mpmath.sqrt((2 * mpmath.pi) ** 3 * mpmath.det(c)) / 2
             assert value == pytest.approx(float(mpmath.log(total)), rel=1e-9)
@@ -306,7 +326,9 @@ def flat_any(value):
 
 
 def test_nested_optionals_count_a_row_once():
-    child = OptionalDistribution(OptionalDistribution(GaussianDistribution(0.0, 1.0), p=0.2, missing_value="inner"), p=0.5)
+    child = OptionalDistribution(
+        OptionalDistribution(GaussianDistribution(0.0, 1.0), p=0.2, missing_value="inner"), p=0.5
+    )
     model = mixture([child, child])
     rows = [None, "inner", 1.0, None, "inner", 0.5]
     payload = model.dist_to_encoder().seq_encode(rows)
@@ -326,7 +348,10 @@ def test_uniform_members_keep_their_own_bounds():
 
 
 def test_mixtures_nest():
-    inner = [MixtureDistribution([GaussianDistribution(m, 1.0), GaussianDistribution(m + 1, 2.0)], [0.5, 0.5]) for m in (0.0, 8.0)]
+    inner = [
+        MixtureDistribution([GaussianDistribution(m, 1.0), GaussianDistribution(m + 1, 2.0)], [0.5, 0.5])
+        for m in (0.0, 8.0)
+    ]
     model = mixture(inner)
     rows = np.array(model.sampler(1).sample(500))
     density, r = plain(model, rows)

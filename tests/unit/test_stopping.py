@@ -238,5 +238,7 @@ def test_printed_line_with_validation_and_with_a_prior():
 
 def test_print_iter_alone_means_standard_output(capsys):
     assert Progress.choose(None, None).out is None
+    assert Progress.choose(None, 0).every == 0
+    assert Progress.choose(None, 3).every == 3
     run(Script(-10.0, -5.0), progress=Progress.choose(None, 1))
     assert capsys.readouterr().out.startswith("Iteration 1: ")

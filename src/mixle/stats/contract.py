@@ -6,6 +6,7 @@ statistic of each shard, adds the statistics up and hands the total to the estim
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -242,7 +243,10 @@ class ProbabilityDistribution(Serializable, ABC):
 
     def density(self, x: Any) -> float:
         """Return the density (or probability) of one row."""
-        return float(np.exp(self.log_density(x)))
+        try:
+            return math.exp(self.log_density(x))
+        except OverflowError:
+            return math.inf
 
     @abstractmethod
     def seq_log_density(self, x: Any) -> np.ndarray:

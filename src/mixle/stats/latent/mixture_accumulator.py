@@ -220,8 +220,10 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         counts, values = split_value(x)
         if len(values) != len(self.estimators):
             raise ValueError(f"the statistic has {len(values)} components, this mixture {len(self.estimators)}")
-        self.stat, self._children = None, self._fresh()
-        self.counts = np.array(counts, float)
+        self.stat, self.counts = None, np.array(counts, float)
+        self._children = None if self.node.kind != "general" and not self.counts.any() else self._fresh()
+        if self._children is None:
+            return self  # the zero statistic leaves the components stacked
         for child, value in zip(self._children, values, strict=True):
             child.from_value(value)
         return self

@@ -14,11 +14,12 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mixle.errors import PayloadError
+from mixle.utils.parallel.folding.named import name_of, named, register_namedtuple
 
 __all__ = ["HEAD_SIZE", "MAGIC", "decode", "encode", "encode_bytes", "is_frame", "is_plain", "register_namedtuple"]
 
@@ -32,51 +33,9 @@ DEPTH = 200
 INLINE = 4096  # smaller arrays are copied into the stream, larger ones stay buffers of their own
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-T = TypeVar("T", bound=type[Any])
 
 _NUMBER, _FLOAT, _COMPLEX, _SIZE = struct.Struct("<q"), struct.Struct("<d"), struct.Struct("<dd"), struct.Struct("<Q")
 _PLAIN = re.compile(r"[<>|=]?[biufcSUVmM]\d+(\[[a-zA-Z0-9/]+\])?|[<>|=]?[mM]8(\[[a-zA-Z0-9/]+\])?|\|?b1|\?")
-
-_records_by_name: dict[str, type[Any]] = {}
-_names_by_record: dict[type[Any], str] = {}
-
-
-def register_namedtuple(cls: T, name: str | None = None) -> T:
-    """Let a NamedTuple class travel inside frames; usable as a decorator.
-
-    Parameters
-    ----------
-    cls : type
-        A NamedTuple class that both ends import.
-    name : str, optional
-        Its stable name on the wire; module and qualified name if not given.
-
-    Raises
-    ------
-    TypeError
-        If `cls` is no NamedTuple class.
-    ValueError
-        If the name stands for another class.
-
-    Examples
-    --------
-    >>> from typing import NamedTuple
-    >>> class Pair(NamedTuple):
-    ...     left: int
-    ...     right: float
-    >>> _ = register_namedtuple(Pair, "doctest.Pair")
-    >>> decode(encode_bytes(Pair(1, 2.5)))
-    Pair(left=1, right=2.5)
-    """
-    if not hasattr(cls, "_fields") or not issubclass(cls, tuple):
-        raise TypeError(f"register_namedtuple takes a NamedTuple class, not {cls!r}")
-    name = f"{cls.__module__}.{cls.__qualname__}" if name is None else name
-    known = _records_by_name.get(name)
-    if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise ValueError(f"the name {name!r} already stands for {known!r}: give register_namedtuple another name")
-    _records_by_name[name] = cls
-    _names_by_record[cls] = name
-    return cls
 
 
 def is_frame(data: Any) -> bool:
@@ -176,8 +135,8 @@ class _Writer:
         put = _PUT.get(kind)
         if put is not None:
             put(self, value, depth)
-        elif kind in _names_by_record:
-            self.block(b"N", _names_by_record[kind].encode())
+        elif issubclass(kind, tuple) and (name := name_of(kind)) is not None:
+            self.block(b"N", name.encode())
             self.many(b"", value, depth)
         elif issubclass(kind, np.generic) and is_plain(value.dtype):
             self.tail += b"g"
@@ -346,7 +305,7 @@ class _Reader:
 
     def record(self, depth: int) -> Any:
         name = self.text()
-        cls = _records_by_name.get(name)
+        cls = named(name)
         if cls is None:
             raise PayloadError(f"a payload holds the record {name!r}, not registered here: import its module first")
         return cls._make(self.many(depth))

@@ -31,7 +31,9 @@ COMMON = 0.001
 #: Rounds of history, and what each of them may spend on false verdicts per rank.
 HISTORY, EARLY = 6, 1e-5
 #: What the rounds after the history may spend: the first ones, where the jitter is least known, and the others.
-AFTER, LATE = (4e-4, 2e-4, 1.2e-4), 6e-5
+AFTER, LATE = (4e-4, 2e-4, 1.2e-4), 5e-5
+#: Few ranks leave a wide reference and may spend more (times LATE, by the number of ranks).
+FEW = {2: 6.0, 3: 3.0, 4: 2.0, 5: 1.5, 6: 1.5}
 #: Share of a round's level for the windows that leave less than the history before them.
 WHOLE = 0.1
 
@@ -114,11 +116,12 @@ def windows(rounds: int) -> dict[int, float]:
     return {length: (1.0 - whole) / len(recent) for length in recent} | {length: whole / len(rest) for length in rest}
 
 
-def level(rounds: int) -> float:
+def level(rounds: int, ranks: int = 64) -> float:
     """Return the level of the verdict at the last of `rounds` rounds: the rate of false verdicts per rank.
 
-    Up to any round the levels sum to less than 1e-4 per round: what the history does not spend goes to the rounds
-    after it.
+    What the history does not spend goes to the rounds after it. For seven ranks and more the levels up to any round
+    sum to less than 1e-4 per round; two ranks may spend three times as much, since nothing better than one other rank
+    and a short history tells what is normal.
 
     Examples
     --------
@@ -128,7 +131,7 @@ def level(rounds: int) -> float:
     if rounds <= HISTORY:
         return EARLY
     late = rounds - HISTORY - 1
-    return AFTER[late] if late < len(AFTER) else LATE
+    return max(AFTER[late] if late < len(AFTER) else 0.0, LATE * FEW.get(ranks, 1.0))
 
 
 def _jitter(times: np.ndarray) -> np.ndarray:
@@ -183,12 +186,20 @@ def _student(ratio: np.ndarray, freedom: np.ndarray, usable: np.ndarray) -> np.n
     return np.where(usable, stdtr(np.where(usable, freedom, 1.0), np.where(usable, -ratio, 0.0)), 1.0)
 
 
+def _within(window: _Sums, past: _Sums, suspected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what the other suspected ranks tell of the jitter: scatter about their own means, degrees of freedom."""
+    scatter = np.where(suspected, window.scatter + past.scatter, 0.0)
+    free = np.where(suspected, np.maximum(window.n - 1.0, 0.0) + np.maximum(past.n - 1.0, 0.0), 0.0)
+    return scatter.sum(axis=-1, keepdims=True) - scatter, free.sum(axis=-1, keepdims=True) - free
+
+
 def _pooled(window: _Sums, past: _Sums, clean: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compare with own past and all rounds of the others: return p, excess, and whether the others have shifted."""
     trusted = window.where(clean)
     reference = (trusted + past.where(clean)).total() - trusted + past.where(~clean)
-    freedom = reference.n + window.n - 2.0
-    scatter = (reference.scatter + window.scatter) / np.maximum(freedom, 1.0)
+    spread, free = _within(window, past, ~clean)
+    freedom = reference.n + window.n - 2.0 + free
+    scatter = (reference.scatter + window.scatter + spread) / np.maximum(freedom, 1.0)
     sigma = np.sqrt(np.maximum(scatter, LEAST_SIGMA**2))
     excess = window.mean - reference.mean
     ratio = excess / (sigma * np.sqrt(window.share + reference.share))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+import weakref
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -74,7 +75,8 @@ class Supervisor(Crew):
     ) -> None:
         super().__init__(new_link, worker_timeout_s, step_timeout_s)
         self.definitions = definitions
-        self.requests: dict[int, Request] = {}
+        # Weak: whoever waits for a request holds it; replies to one that was given up are dropped.
+        self.requests: weakref.WeakValueDictionary[int, Request] = weakref.WeakValueDictionary()
         self.numbers = 0
         self.mailbox = Mailbox() if self.link.shared_memory else None
 

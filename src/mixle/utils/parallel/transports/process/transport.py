@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -155,7 +156,7 @@ class ProcessTransport(Transport):
         _pools.add(pool)  # the launcher imports while rows are written
         pool.spool = Spool()
         pool.spool.write(source, self._definitions)
-        supervisor.prepare({"rows": pool.spool.fd}, self._modules(source))
+        supervisor.prepare({"rows": pool.spool.fd}, self._modules())
         self.owner = {shard: shard % self.num_workers for shard in range(len(source.shards))}
         supervisor.ensure(self.workers())
         loaded = {result.shard: result for result in self.dispatch(None, self._residence())}
@@ -307,17 +308,9 @@ class ProcessTransport(Transport):
             residence.setdefault(rank, []).append(shard)
         return residence
 
-    def _modules(self, source: Source) -> list[str]:
-        """Return the modules of this library that the estimator and the encoder are made of.
-
-        Such a module may name further ones that its tasks import late, in a tuple ``PRELOAD``.
-        """
-        import sys
-
-        text = b"".join(b"".join(self._definitions.parcel(part)) for part in (source.estimator, source.encoder))
-        found = [name for name in list(sys.modules) if name.startswith("mixle.") and name.encode() in text]
-        late = [module for name in found for module in getattr(sys.modules[name], "PRELOAD", ())]
-        return [*found, *late, *self.preload]
+    def _modules(self) -> list[str]:
+        """Return the mathematics that the driver has loaded: what encoded or will fit these rows is part of it."""
+        return [*sorted(name for name in sys.modules if name.startswith("mixle.stats.")), *self.preload]
 
 
 def _link_factory(start_method: str | None, shutdown_timeout_s: float) -> Callable[[], Link]:
