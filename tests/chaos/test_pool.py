@@ -468,8 +468,8 @@ def test_a_stopped_worker_with_a_large_task_does_not_block_the_driver(pool):
 
 def test_grandchildren_go_with_their_worker(pool):
     transport = pool(shards=2)
-    grandchildren = list(apply(transport, support.start_grandchild).values())
-    assert all(lives(child) for child in grandchildren)
+    grandchildren = apply(transport, support.start_grandchild)
+    assert all(lives(child) for child in grandchildren.values())
     transport.process(0).kill()
     until(lambda: not lives(grandchildren[0]))
     transport.close()

@@ -164,8 +164,8 @@ class Components(PlainEstimator):
 @pytest.mark.parametrize(
     ("rows", "weights", "words"),
     [
-        ([1.0, 2.0], None, r"K=5 .* n=2 rows"),
-        ([1.0] * 9, [1.0] * 4 + [0.0] * 5, r"K=5 .* n=4 rows"),
+        ([1.0, 2.0], None, r"n=2\) .*K=5"),
+        ([1.0] * 9, [1.0] * 4 + [0.0] * 5, r"n=4\) .*K=5"),
     ],
 )
 def test_a_start_needs_as_many_rows_as_components(rows, weights, words):
@@ -180,7 +180,7 @@ def test_a_start_of_too_many_components_says_how_many_columns_were_read():
             return rows
 
     handle = Handle(LocalTransport(), make_source(np.zeros((1, 55)), Matrix(), Strided(1), 1, None, None))
-    with pytest.raises(ValueError, match=r"K=5 .* n=1 row of 55 columns"):
+    with pytest.raises(ValueError, match=r"n=1\) .*K=5.*a row of 55 columns was read"):
         handle.pysp_seq_initialize(Components(), 0, 0.5)
 
 

@@ -359,3 +359,28 @@ def test_mixtures_nest():
     accumulator = model.estimator().accumulator_factory().make()
     accumulator.seq_update(rows, np.ones(500), model)
     assert split(accumulator.value())[0] == pytest.approx(r.sum(axis=0))
+
+
+def test_mixtures_of_unlike_families_nest_at_every_depth():
+    unlike = MixtureDistribution([GaussianDistribution(0.0, 1.0), UniformDistribution(5.0, 6.0)], [0.5, 0.5])
+    other = MixtureDistribution([GaussianDistribution(1.0, 2.0), UniformDistribution(4.0, 7.0)], [0.3, 0.7])
+    model = mixture([unlike, other])
+    rows = [float(x) for x in model.sampler(1).sample(300)]
+    payload = model.dist_to_encoder().seq_encode(rows)
+    one = [np.log(0.5 * unlike.density(x) + 0.5 * other.density(x)) for x in rows]
+    np.testing.assert_allclose(model.seq_log_density(payload), one, rtol=1e-12)
+    in_composite = mixture(
+        [
+            CompositeDistribution((unlike, GaussianDistribution(0.0, 1.0))),
+            CompositeDistribution((other, GaussianDistribution(3.0, 1.0))),
+        ]
+    )
+    pairs = [(x, 1.0) for x in rows]
+    pairs_payload = in_composite.dist_to_encoder().seq_encode(pairs)
+    np.testing.assert_allclose(
+        in_composite.seq_log_density(pairs_payload), plain(in_composite, pairs_payload)[0], rtol=1e-12
+    )
+    accumulator = in_composite.estimator().accumulator_factory().make()
+    accumulator.seq_update(pairs_payload, np.ones(300), in_composite)
+    fitted = in_composite.estimator().estimate(300.0, accumulator.value())
+    assert np.isfinite(fitted.seq_log_density(pairs_payload)).all()

@@ -13,11 +13,12 @@ from mixle.inference.options import check_cap
 from mixle.inference.rows import as_rows, is_cluster_collection, row_width
 from mixle.utils.parallel.folding.inputs import check_weights
 from mixle.utils.parallel.folding.protocol import is_encoded_data_handle
+from mixle.utils.parallel.folding.starts import check_start
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Encoding", "Resident", "check_start", "opened", "rows_for"]
+__all__ = ["Encoding", "Resident", "opened", "rows_for"]
 
 
 # What `encoded_data` is told, and the value that leaves the choice to it.
@@ -126,7 +127,8 @@ def opened(
         return
     rows, weights = _read(data, encoder, how)
     if starter is not None and hasattr(rows, "__len__"):
-        check_start(starter, len(rows), weights, row_width(rows))
+        usable = None if weights is None else int((weights > 0).sum())
+        check_start(starter, len(rows), usable, row_width(rows))
     handle = _encode(rows, weights, estimator, model, encoder, how)
     try:
         count = len(rows) if hasattr(rows, "__len__") else None
@@ -168,37 +170,3 @@ def _encode(rows: Any, weights: Any, estimator: Any, model: Any, encoder: Any, h
     if weights is not None:
         controls["weights"] = weights
     return encoded_data(rows, estimator=estimator, model=model, encoder=encoder, backend=how.backend, **controls)
-
-
-def check_start(estimator: Any, rows: int, weights: np.ndarray | None = None, width: int | None = None) -> None:
-    """Refuse a start with more components than rows of positive weight.
-
-    Parameters
-    ----------
-    estimator : ParameterEstimator
-        Its `num_start_components` tells the components, if it has one.
-    rows : int
-        Number of rows n.
-    weights : ndarray, shape (n,), optional
-        Row weights.
-    width : int, optional
-        Columns of a row, where the rows are a two-dimensional array.
-
-    Raises
-    ------
-    ValueError
-        Naming n and K.
-    """
-    tell = getattr(estimator, "num_start_components", None)
-    components = tell() if callable(tell) else None
-    usable = rows if weights is None else int((weights > 0).sum())
-    if components is None or components <= usable:
-        return
-    kind = "rows" if usable == rows else "rows of positive weight"
-    message = f"{usable} {kind} (n={usable}) cannot start {components} components (K={components}); "
-    if width is not None and rows < width:
-        what = f"a row of {width} columns was read" if rows == 1 else f"rows of {width} columns were read"
-        message += f"{what}; if they are the observations pass data.reshape(-1, 1) or data.T"
-    else:
-        message += f"pass at most {usable} components, more rows, or prev_estimate="
-    raise ValueError(message)

@@ -68,7 +68,6 @@ class SquareLeaf(Leaf):
     """Normal laws column by column: the statistic is `Moments` with a diagonal scatter."""
 
     kind: ClassVar[str] = "square"
-    vector: ClassVar[bool] = False
 
     @abstractmethod
     def location(self, dist: Any) -> tuple[Any, Any]:
@@ -121,6 +120,7 @@ class QuadraticLeaf(Leaf):
     """Normal laws with full covariance: the statistic is `Moments` with a full scatter."""
 
     kind: ClassVar[str] = "quadratic"
+    vector: ClassVar[bool] = True
 
     @abstractmethod
     def location(self, dist: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -95,6 +95,7 @@ class Leaf(ABC):
 
     name: ClassVar[str]
     kind: ClassVar[str] = "general"
+    vector: ClassVar[bool] = False
 
     @abstractmethod
     def encode(self, rows: Sequence[Any]) -> Any:
@@ -164,6 +165,11 @@ class LeafEncoder(DataSequenceEncoder):
 
     def __init__(self, leaf: Leaf) -> None:
         self.leaf = leaf
+
+    @property
+    def row_form(self) -> str:
+        """Return how a table's row is read: as a "tuple" of its columns by a vector family, else as one "value"."""
+        return "tuple" if self.leaf.vector else "value"
 
     def seq_encode(self, rows: Sequence[Any]) -> Any:
         """Encode rows; see the family for what it accepts."""

@@ -60,11 +60,13 @@ class Event:
             check_kind(value)
         elif name == "ts":
             value = check_time(value)
-        edited = self.__dict__.get("_edited")
-        if edited is not None and name == "outcome":
-            value = Outcome(value, self)
-        object.__setattr__(self, name, value)
-        if edited is not None and name in _NAMES:
+        state = self.__dict__
+        edited = state.get("_edited")
+        if edited is None:
+            state[name] = value
+            return
+        state[name] = Outcome(value, self) if name == "outcome" else value
+        if name in _NAMES:
             edited(self, name)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -119,7 +121,7 @@ class Outcome(dict[str, Any]):
     __slots__ = ("_event",)
 
     def __init__(self, items: Any = (), event: Event | None = None) -> None:
-        super().__init__(items)
+        dict.__init__(self, items)
         self._event = event
 
     def __reduce__(self) -> tuple[Any, ...]:

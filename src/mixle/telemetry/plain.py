@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 __all__ = ["encode", "plain"]
@@ -70,6 +72,13 @@ def _text(value: Any) -> str:
     return text if len(text) <= TEXT else text[: TEXT - 3] + "..."
 
 
+@cache
+def _writer() -> Callable[[Any], str]:
+    import json
+
+    return json.JSONEncoder(allow_nan=False).encode
+
+
 def encode(row: dict[str, Any]) -> bytes:
     """Return a row as one line of JSON with its line feed; a value that JSON cannot hold does not stop it.
 
@@ -83,10 +92,8 @@ def encode(row: dict[str, Any]) -> bytes:
     >>> encode({"kind": "fit", "ts": float("nan"), "tags": {"fit": 1 + 2j}})
     b'{"kind": "fit", "ts": null, "tags": {"fit": "(1+2j)"}}\\n'
     """
-    import json
-
     try:
-        text = json.dumps(row, allow_nan=False)
+        text = _writer()(row)
     except (TypeError, ValueError, RecursionError):
-        text = json.dumps(plain(row), allow_nan=False)
+        text = _writer()(plain(row))
     return text.encode("ascii") + b"\n"

@@ -17,6 +17,7 @@ from mixle.stats.domains import fraction, nonnegative, probabilities
 from mixle.stats.kinds import log_or_floor
 from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
 from mixle.stats.latent.mixture_encoder import mixture_encoder
+from mixle.stats.leaf import repaired
 from mixle.stats.stacking.walk import Walk
 
 __all__ = ["MixtureDistribution", "MixtureEstimator", "MixtureSampler"]
@@ -211,6 +212,11 @@ class MixtureEstimator(ParameterEstimator):
     def _parts(self) -> tuple[tuple[str, Any], ...]:
         return tuple((f"component {k}", estimator) for k, estimator in enumerate(self.estimators))
 
+    @property
+    def num_components(self) -> int:
+        """Return the number of components K; any start needs at least as many rows."""
+        return len(self.estimators)
+
     def num_start_components(self) -> int | None:
         """Return K if a start seeds centres for this mixture."""
         return None if self.init == "dirichlet" else len(self.estimators)
@@ -270,6 +276,5 @@ class MixtureEstimator(ParameterEstimator):
         if not empty.size or old is None or len(old) != len(counts) or self.pseudo_count:
             return model
         components = [old[k] if k in empty else c for k, c in enumerate(model.components)]
-        kept = MixtureDistribution(components, model.w, name=model.name)
-        kept._repairs = (*model.numerical_repairs(), f"empty components kept as they were: {empty.tolist()}")
-        return kept
+        note = f"empty components kept as they were: {empty.tolist()}"
+        return repaired(MixtureDistribution(components, model.w, name=model.name), *model.numerical_repairs(), note)

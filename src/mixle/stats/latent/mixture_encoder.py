@@ -12,9 +12,15 @@ __all__ = ["PerComponentEncoder", "mixture_encoder"]
 
 
 def mixture_encoder(encoders: Sequence[Any]) -> Any:
-    """Return the one encoder of all components, or a `PerComponentEncoder` where they differ."""
+    """Return the one encoder of all components, or a `PerComponentEncoder` where they differ.
+
+    Components that are themselves mixtures of unlike families get one too: a `PerComponent` payload then always
+    belongs to the outermost mixture.
+    """
     first = encoders[0]
-    return first if all(encoder == first for encoder in encoders[1:]) else PerComponentEncoder(encoders)
+    if isinstance(first, PerComponentEncoder) or any(encoder != first for encoder in encoders[1:]):
+        return PerComponentEncoder(encoders)
+    return first
 
 
 class PerComponentEncoder(DataSequenceEncoder):
@@ -28,6 +34,11 @@ class PerComponentEncoder(DataSequenceEncoder):
                 distinct.append(encoder)
             which.append(distinct.index(encoder))
         self.encoders, self.which = tuple(distinct), tuple(which)
+
+    @property
+    def row_form(self) -> str:
+        """Return the form of a row, as the first encoder has it."""
+        return str(getattr(self.encoders[0], "row_form", "value"))
 
     def seq_encode(self, rows: Sequence[Any]) -> PerComponent:
         """Encode rows for each component."""

@@ -52,7 +52,8 @@ class GeneralParts:
                 self.encoders.setdefault((part.slot.index, k), accumulator.acc_to_encoder())
 
     def _payload(self, part: Attached, k: int) -> Any:
-        return part.payload.of(k) if isinstance(part.payload, PerComponent) else part.payload
+        # deeper in the tree a PerComponent belongs to the member, itself a mixture
+        return part.payload.of(k) if not part.slot.path and isinstance(part.payload, PerComponent) else part.payload
 
     def _cut(self, part: Attached, k: int, start: int, stop: int) -> Any:
         """Return the payload of own rows ``start:stop``; None if it cannot be cut."""

@@ -15,6 +15,7 @@ from mixle.utils.parallel.folding.registry import (
     available_encoded_data_backends,
     encoded_data,
     register_encoded_data_backend,
+    register_transport,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ __all__ = [
     "model_sharding_plan",
     "plan",
     "register_encoded_data_backend",
+    "register_transport",
 ]
 
 publish(
@@ -57,6 +59,7 @@ publish(
     encoded_data,
     is_encoded_data_handle,
     register_encoded_data_backend,
+    register_transport,
 )
 
 _HOMES = {

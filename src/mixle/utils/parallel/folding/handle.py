@@ -17,7 +17,7 @@ from mixle.utils.parallel.folding.inputs import check_probability, random_state,
 from mixle.utils.parallel.folding.limits import one_blas_thread
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
-from mixle.utils.parallel.folding.starts import check_components, start_results
+from mixle.utils.parallel.folding.starts import check_start, start_results
 from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score
 
 if TYPE_CHECKING:
@@ -208,8 +208,7 @@ class Handle(EncodedDataHandle):
         with self._serving("init"):
             p, rng = check_probability(p), random_state(rng)
             self._check_estimator(estimator)
-            components = getattr(estimator, "num_start_components", lambda: None)()
-            check_components(components or 0, self.size if self._usable is None else self._usable, self._width)
+            check_start(estimator, self.size, self._usable, self._width)
             with one_blas_thread():
                 results = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
                 nobs, value = self._fold(estimator, results)

@@ -27,14 +27,40 @@ def sample_size(components: int) -> int:
     return max(32 * components, 256)
 
 
-def check_components(components: int, rows: int, width: int | None = None) -> None:
-    """Raise ContractError (a ValueError) if a start would need more rows than there are."""
-    if components > rows:
-        shape = "" if width is None else f" of {width} columns each"
-        few = "1 row" if rows == 1 else f"{rows} rows"
-        raise ContractError(
-            f"a start of K={components} components needs at least {components} rows; the data has n={few}{shape}"
-        )
+def check_start(estimator: Any, rows: int, usable: int | None = None, width: int | None = None) -> None:
+    """Refuse a start of more components than there are rows of positive weight.
+
+    Parameters
+    ----------
+    estimator : ParameterEstimator
+        Its `num_components`, or `num_start_components()`, tells how many rows it needs; others need none.
+    rows : int
+        Number of rows n.
+    usable : int, optional
+        Rows of positive weight, if that is less.
+    width : int, optional
+        Columns of a row, where the rows are a two-dimensional array.
+
+    Raises
+    ------
+    ContractError
+        A ValueError naming n and K.
+    """
+    components = getattr(estimator, "num_components", None)
+    if components is None:
+        ask = getattr(estimator, "num_start_components", None)
+        components = ask() if callable(ask) else None
+    count = rows if usable is None else usable
+    if components is None or components <= count:
+        return
+    kind = "rows" if count == rows else "rows of positive weight"
+    message = f"{count} {kind} (n={count}) cannot start {components} components (K={components}); "
+    if width is not None and rows < width:
+        what = f"a row of {width} columns was read" if rows == 1 else f"rows of {width} columns were read"
+        message += f"{what}; if they are the observations pass data.reshape(-1, 1) or data.T"
+    else:
+        message += f"pass at most {count} components, more rows, or prev_estimate="
+    raise ContractError(message)
 
 
 def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, first_row: int) -> list[Result]:

@@ -31,9 +31,9 @@ COMMON = 0.001
 #: Rounds of history, and what each of them may spend on false verdicts per rank.
 HISTORY, EARLY = 6, 1e-5
 #: What the rounds after the history may spend: the first ones, where the jitter is least known, and the others.
-AFTER, LATE = (4e-4, 2e-4, 1.2e-4), 5e-5
+AFTER, LATE = (4e-4, 2.5e-4, 1.2e-4), 5e-5
 #: Few ranks leave a wide reference and may spend more (times LATE, by the number of ranks).
-FEW = {2: 6.0, 3: 3.0, 4: 2.0, 5: 1.5, 6: 1.5}
+FEW = {2: 10.0, 3: 4.0, 4: 3.0, 5: 2.0, 6: 2.0}
 #: Share of a round's level for the windows that leave less than the history before them.
 WHOLE = 0.1
 
@@ -120,7 +120,7 @@ def level(rounds: int, ranks: int = 64) -> float:
     """Return the level of the verdict at the last of `rounds` rounds: the rate of false verdicts per rank.
 
     What the history does not spend goes to the rounds after it. For seven ranks and more the levels up to any round
-    sum to less than 1e-4 per round; two ranks may spend three times as much, since nothing better than one other rank
+    sum to less than 1e-4 per round; two ranks may spend five times as much, since nothing better than one other rank
     and a short history tells what is normal.
 
     Examples
