@@ -172,3 +172,20 @@ def test_T57_a_tied_column_is_pooled_on_the_stacked_path():
     r = start.seq_posterior(start.dist_to_encoder().seq_encode(rows))
     means = [float((r[:, k] * [a for a, _ in rows]).sum() / r[:, k].sum()) for k in range(2)]
     assert [c.dists[0].mu for c in model.components] == pytest.approx(means, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (GaussianDistribution(0.0, 1.0), "fitted from a MixtureDistribution, not from a GaussianDistribution"),
+        (MixtureDistribution([GaussianDistribution(0.0, 1.0)] * 3), "the model has 3 components, the estimator 2"),
+    ],
+)
+def test_a_previous_model_of_another_shape_is_refused(model, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        optimize([1.0, 2.0, 3.0], gaussians(2), prev_estimate=model)
+
+
+def test_a_leaf_may_start_from_any_model_of_its_rows():
+    start = MixtureDistribution([GaussianDistribution(0.0, 1.0)] * 2)
+    assert optimize([1.0, 2.0, 3.0], GaussianEstimator(), prev_estimate=start, max_its=3).mu == 2.0

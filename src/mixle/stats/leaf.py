@@ -211,7 +211,8 @@ class LeafAccumulator(SequenceEncodableStatisticAccumulator):
             If a row of positive weight lies outside the support.
         """
         self.leaf.refuse(x, weights)
-        self.stat = self.leaf.merge(self.stat, self.leaf.accumulate(as_rows(x), weights, estimate))
+        known = estimate if getattr(getattr(estimate, "leaf", None), "name", None) == self.leaf.name else None
+        self.stat = self.leaf.merge(self.stat, self.leaf.accumulate(as_rows(x), weights, known))
 
     def seq_initialize(self, x: Any, weights: np.ndarray, rng: Any) -> None:
         """Add encoded rows; a leaf needs no random start."""
@@ -302,7 +303,7 @@ class LeafEstimator(ParameterEstimator):
         return ("leaf", self.leaf)
 
 
-D = TypeVar("D", bound=LeafDistribution)
+D = TypeVar("D", bound=SequenceEncodableProbabilityDistribution)
 
 
 def repaired(model: D, *notes: str) -> D:

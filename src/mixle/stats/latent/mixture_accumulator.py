@@ -94,6 +94,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             Summed log-density of the rows under `estimate`, and the number of rows left out because no component
             supports them.
         """
+        self._check(estimate)
         walk = estimate.walk(x)
         if walk.rows == 0:
             return 0.0, 0
@@ -114,6 +115,15 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         _, density, left_out = walk.accumulate(weights, None, sink)
         parts.values()
         return density, left_out
+
+    def _check(self, estimate: Any) -> None:
+        """Refuse a model that gives no responsibilities for these components."""
+        count = len(self.estimators)
+        if not hasattr(estimate, "walk"):
+            kind = type(estimate).__name__
+            raise TypeError(f"a mixture of {count} components is fitted from a MixtureDistribution, not from a {kind}")
+        if len(estimate.components) != count:
+            raise ValueError(f"the model has {len(estimate.components)} components, the estimator {count}")
 
     def seq_update(self, x: Any, weights: np.ndarray, estimate: Any) -> None:
         """Add encoded rows under the mixture `estimate`."""

@@ -53,13 +53,13 @@ def check_start(estimator: Any, rows: int, usable: int | None = None, width: int
     count = rows if usable is None else usable
     if components is None or components <= count:
         return
-    kind = "rows" if count == rows else "rows of positive weight"
+    kind = ("row" if count == 1 else "rows") + ("" if count == rows else " of positive weight")
     message = f"{count} {kind} (n={count}) cannot start {components} components (K={components}); "
     if width is not None and rows < width:
         what = f"a row of {width} columns was read" if rows == 1 else f"rows of {width} columns were read"
         message += f"{what}; if they are the observations pass data.reshape(-1, 1) or data.T"
     else:
-        message += f"pass at most {count} components, more rows, or prev_estimate="
+        message += f"pass at most {count} component{'s' * (count != 1)}, more rows, or prev_estimate="
     raise ContractError(message)
 
 
