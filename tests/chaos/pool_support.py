@@ -104,6 +104,22 @@ def fail_unreadable(shard):
     raise Unreadable("first", "second")
 
 
+class Mute(Exception):
+    """An error that cannot be told."""
+
+    def __str__(self):
+        raise ValueError("no words for it")
+
+
+def fail_mute(shard):
+    raise Mute
+
+
+def fork_and_return(shard):
+    os.fork()
+    return os.getpid()
+
+
 def unpicklable(shard):
     return threading.Lock()
 

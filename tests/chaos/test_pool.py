@@ -217,6 +217,12 @@ def test_run_and_move(pool):
         transport.move(0, 2)
 
 
+def test_a_fork_that_user_code_lets_return_does_not_reply(pool):
+    transport = pool()
+    assert apply(transport, support.fork_and_return) == apply(transport, support.pid)
+    assert apply(transport, support.total) == TOTALS
+
+
 def test_a_retired_worker_stays_away(pool):
     transport = pool()
     with pytest.raises(BackendError, match=r"shards \[1, 3\] live there: move them first"):
@@ -275,7 +281,12 @@ def test_an_exception_is_a_result_and_the_pool_stays_usable(shared, kind):
 
 @pytest.mark.parametrize(
     ("function", "text"),
-    [(support.fail_unreadable, "first"), (support.unpicklable, "cannot pickle"), (support.poisoned, "cannot be read")],
+    [
+        (support.fail_unreadable, "first"),
+        (support.fail_mute, "no words for it"),
+        (support.unpicklable, "cannot pickle"),
+        (support.poisoned, "cannot be read"),
+    ],
 )
 def test_values_and_errors_that_cannot_travel_are_errors_of_the_task(shared, function, text):
     with pytest.raises(RuntimeError, match=text):

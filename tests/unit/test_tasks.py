@@ -222,3 +222,15 @@ def test_an_exception_that_cannot_be_pickled_still_tells_its_text():
 def test_an_interrupt_is_not_a_fault():
     with pytest.raises(KeyboardInterrupt):
         execute(Score(FailingModel(1.0, KeyboardInterrupt())), shard_of([1.0]))
+
+
+def test_an_error_that_cannot_be_printed_is_still_an_error():
+    class Mute(Exception):
+        def __str__(self):
+            raise ValueError
+
+    from mixle.utils.parallel.folding.faults import fault_of
+
+    fault = fault_of(Mute())
+    assert fault.type_name == "Mute"
+    assert "cannot be made" in fault.message

@@ -74,15 +74,18 @@ def fault_of(error: BaseException, chunk: Chunk | None = None) -> RemoteFault:
     chunk : Chunk, optional
         The chunk at work when it was raised.
     """
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    try:
+        text, message = "".join(traceback.format_exception(error)), str(error)
+    except Exception as broken:  # noqa: BLE001 - a user's __str__ may fail in any way
+        text = message = f"{type(error).__name__}, whose text cannot be made: {type(broken).__name__}"
     row, fields = getattr(error, "row", None), getattr(error, "fields", ())
     if isinstance(error, RowError) and row is not None and chunk is not None and 0 <= row < chunk.count:
         error = error.at(row=chunk.positions[row])
-        row = error.row
+        row, message = error.row, str(error)
     if not isinstance(row, int):
         row = None
     fields = tuple(fields) if isinstance(fields, (tuple, list)) else ()
-    return RemoteFault(type(error).__name__, str(error), row, fields, text, _pickled(error))
+    return RemoteFault(type(error).__name__, message, row, fields, text, _pickled(error))
 
 
 def surface(fault: RemoteFault, shard: int | None = None, worker: int | None = None) -> TaskError:

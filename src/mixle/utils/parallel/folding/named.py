@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 __all__ = ["name_of", "named", "register_namedtuple"]
 
-OWN = "mixle."
+OWN = ("mixle.stats.", "mixle.utils.parallel.")  # importing these runs nothing
 T = TypeVar("T", bound=type[Any])
 
 _records_by_name: dict[str, type[Any]] = {}

@@ -1,0 +1,1 @@
+"""What each rank did in each round: receipts, verdicts, reports."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["HISTORY", "Evidence", "level", "weigh", "windows"]
+__all__ = ["HISTORY", "Evidence", "level", "onset", "weigh", "windows"]
 
 #: A factor below this is not worth a verdict, whatever its significance.
 LEAST_RATIO = 1.05
@@ -141,7 +141,7 @@ def _jitter(times: np.ndarray) -> np.ndarray:
     steps = np.abs(np.diff(times, axis=-1)).reshape(*times.shape[:-2], -1)
     known = np.isfinite(steps)
     ordered = np.sort(np.where(known, steps, np.inf), axis=-1)
-    middle = np.take_along_axis(ordered, known.sum(axis=-1, keepdims=True) // 2 - (known.any(axis=-1, keepdims=True)), -1)
+    middle = np.take_along_axis(ordered, np.maximum(known.sum(axis=-1, keepdims=True) - 1, 0) // 2, -1)
     return np.asarray(np.maximum(LEAST_SIGMA, middle / (0.6745 * np.sqrt(2.0))))
 
 
@@ -257,5 +257,39 @@ def weigh(times: np.ndarray) -> Evidence:
             p, excess = np.where(apart, paired_p, p), np.where(apart, paired_excess, excess)
         p = np.minimum(np.where(excess >= np.log(LEAST_RATIO), p, 1.0) / share, 1.0)
         better = (window.n > 0) & ((p < best.p) | np.isnan(best.excess))
-        best = Evidence(*(np.where(better, new, old) for new, old in zip((p, length, excess), best, strict=True)))
+        best = Evidence(
+            np.where(better, p, best.p),
+            np.where(better, length, best.window),
+            np.where(better, excess, best.excess),
+        )
     return best
+
+
+def onset(times: np.ndarray, guess: int) -> int:
+    """Return the position at which the log times of a slow rank most likely rose, by least squares.
+
+    Parameters
+    ----------
+    times : ndarray of float64, shape (T,)
+        Of one rank, relative to the ranks that are not slow; NaN where there is no record.
+    guess : int
+        Start of the window that shows it; 0 says that the rank may have been slow from the start.
+
+    Examples
+    --------
+    >>> onset(np.array([0.0, 0.1, 0.0, 0.7, 0.8, 0.7]), 2)
+    3
+    """
+    known = np.flatnonzero(np.isfinite(times))
+    values = times[known]
+    if len(values) < 2:
+        return guess
+    after = np.arange(len(values) - 1, 0, -1)
+    late = np.cumsum(values[::-1])[::-1][1:]
+    rise = late / after - (values.sum() - late) / (len(values) - after)
+    gain = np.where(rise > 0.0, after * (len(values) - after) / len(values) * rise**2, 0.0)
+    best = int(gain.argmax())
+    left = max(float(((values - values.mean()) ** 2).sum() - gain[best]) / max(len(values) - 2, 1), LEAST_SIGMA**2)
+    if guess == 0 and gain[best] < 12.0 * left:
+        return 0
+    return int(known[best + 1])

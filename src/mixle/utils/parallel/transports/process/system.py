@@ -24,7 +24,6 @@ __all__ = [
     "read_at",
     "read_only",
     "seal",
-    "usable_cpus",
     "write_at",
 ]
 
@@ -41,16 +40,6 @@ _EXITING = 0x4  # PF_EXITING, a flag of field 9 of /proc/PID/stat
 _PR_SET_PDEATHSIG = 1
 _SEALS = 0x1 | 0x2 | 0x4 | 0x10  # F_SEAL_SEAL, _SHRINK, _GROW, _FUTURE_WRITE
 _F_ADD_SEALS = 1033
-
-
-def usable_cpus() -> int:
-    """Return the number of CPUs this process may use."""
-    count = getattr(os, "process_cpu_count", None)
-    if count is not None:
-        return int(count() or 1)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def blas_environment() -> dict[str, str]:

@@ -14,6 +14,7 @@ from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.faults import RemoteFault, RemoteTraceback, surface
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.folding.transport import Source, Transport
+from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.transports.process import system, wire
 from mixle.utils.parallel.transports.process.link import LauncherLink
 from mixle.utils.parallel.transports.process.parcels import Definitions
@@ -113,7 +114,7 @@ class ProcessTransport(Transport):
         for word, seconds in {**limits, "shutdown_timeout_s": shutdown_timeout_s}.items():
             if seconds is not None and not seconds > 0:
                 raise BackendError(f"{word} must be a positive number of seconds, not {seconds!r}")
-        self.num_workers = system.usable_cpus() if num_workers is None else max(1, int(num_workers))
+        self.num_workers = usable_cpus() if num_workers is None else max(1, int(num_workers))
         self.worker_timeout_s, self.step_timeout_s = worker_timeout_s, step_timeout_s
         self.preload = tuple(preload)
         self.sizes: dict[int, int] = {}

@@ -136,7 +136,7 @@ class Worker:
     """The state of a worker process."""
 
     def __init__(self, birth: Birth, sock: socket.socket) -> None:
-        self.birth, self.sock = birth, sock
+        self.birth, self.sock, self.pid = birth, sock, os.getpid()
         self.reader = wire.FrameReader(sock)
         self.definitions = KnownDefinitions()
         self.spool: SpoolReader | None = None
@@ -188,11 +188,11 @@ class Worker:
                 encoded = self.encode(shard)
                 if keep:
                     self.resident[shard] = encoded
-        except Exception as error:  # noqa: BLE001 - the encoder is the user's
+            if task is not None:
+                return execute(task, encoded, self.birth.rank)
+        except Exception as error:  # noqa: BLE001 - the encoder is the user's, and so may be an error that cannot be told
             return Result(shard, 0, 0.0, None, None, self.receipt(), fault_of(error))
-        if task is None:
-            return Result(shard, encoded.rows, 0.0, None, None, self.receipt())
-        return execute(task, encoded, self.birth.rank)
+        return Result(shard, encoded.rows, 0.0, None, None, self.receipt())
 
     def encode(self, shard: int) -> Shard:
         """Encode a shard from the rows of the pool."""
@@ -222,6 +222,8 @@ class Worker:
         )
 
     def send(self, parts: list[memoryview]) -> None:
+        if os.getpid() != self.pid:  # a fork that user code made and let return
+            os._exit(0)
         writer = wire.FrameWriter(self.sock)
         writer.put(parts)
         while writer.queue:

@@ -1,0 +1,187 @@
+"""One round that survives losses: what a dead worker owed is done by the living, while its rank is started again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mixle.utils.parallel.folding.tasks import Result
+from mixle.utils.parallel.policies.assignment import spread
+from mixle.utils.parallel.policies.exchange import open_exchange
+from mixle.utils.parallel.policies.speculate import TICK_S, Backups, Late, differ
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mixle.utils.parallel.policies.exchange import Gone
+    from mixle.utils.parallel.policies.losses import RoundReceipt
+    from mixle.utils.parallel.policies.retry import Retry
+
+__all__ = ["Recovery"]
+
+SETTLE_S = 0.005  # between two looks at a loss whose exit status is still to come
+
+
+class Recovery:
+    """The state of one round.
+
+    Attributes
+    ----------
+    todo : set of int
+        Shards without a result.
+    owed : dict of int to list of int
+        What each living worker still has to do, in its order.
+    orphans : list of int
+        Shards that nobody has.
+    unsettled : list of Gone
+        Losses whose exit status is still to come.
+
+    Parameters
+    ----------
+    policy : Retry
+        Whose round it is.
+    task : Task
+        What to do.
+    assignment : dict of int to list of int, or None
+        Shards by worker; None leaves the choice to the transport's `map`.
+    receipt : RoundReceipt
+        Filled while the round runs.
+    everything : bool
+        The assignment covers all shards, each where it lives.
+    """
+
+    def __init__(
+        self,
+        policy: Retry,
+        task: Any,
+        assignment: dict[int, list[int]] | None,
+        receipt: RoundReceipt,
+        everything: bool,
+    ) -> None:
+        self.policy, self.task, self.receipt = policy, task, receipt
+        self.sizes = policy.sizes
+        homes = policy.residence() if assignment is None else assignment
+        self.owed = {worker: list(shards) for worker, shards in homes.items() if shards}
+        self.todo = {shard for shards in self.owed.values() for shard in shards}
+        self.orphans: list[int] = []
+        self.unsettled: list[Gone] = []
+        self.used: dict[int, Result] = {}
+        self.backups = Backups(self.sizes) if policy.speculates else None
+        self.exchange = open_exchange(policy.inner, task, assignment, everything)
+
+    def results(self) -> Iterator[Result]:
+        """Yield the result of every shard once.
+
+        Raises
+        ------
+        RoundLosses
+            If a shard is left and no worker may be started for it any more.
+        """
+        try:
+            while self.todo:
+                event = self.exchange.next(self._patience())
+                if isinstance(event, Result):
+                    if self._take(event):
+                        yield event
+                elif event is not None:
+                    self._lose(event)
+                if self._restless():
+                    self._tend()
+            while self.unsettled:
+                self._tend()
+        finally:
+            self._end()
+
+    def _restless(self) -> bool:
+        return bool(
+            self.unsettled or self.orphans or self.policy.unborn or self.policy.late or self.backups is not None
+        )
+
+    def _patience(self) -> float | None:
+        if self.unsettled or self.policy.unborn:
+            return SETTLE_S
+        return TICK_S if self.backups is not None else None
+
+    def _take(self, result: Result) -> bool:
+        """Note a result; False if the shard has one already."""
+        shard = result.shard
+        worker = result.receipt.get("worker")
+        if shard not in self.owed.get(worker, ()):  # type: ignore[arg-type] # a transport that does not say who did it
+            worker = next((w for w, shards in self.owed.items() if shard in shards), None)
+        if worker is not None:
+            self.owed[worker].remove(shard)
+            if self.backups is not None:
+                self.backups.arrived(result, worker)
+        if shard not in self.todo:
+            difference = differ(self.used[shard], result) if shard in self.used else None
+            self.policy.differences += [difference] if difference is not None else []
+            return False
+        self.todo.discard(shard)
+        if any(shard in shards for shards in self.owed.values()):
+            self.used[shard] = result
+            self.receipt.backed_up.add(shard)
+        elif shard not in self.receipt.recomputed:
+            self.receipt.reused.add(shard)
+        if shard in self.receipt.recomputed:
+            result.receipt["recomputed"] = True
+        return True
+
+    def _lose(self, gone: Gone) -> None:
+        """Give what a lost worker owed to the others, at once."""
+        held = self.owed.pop(gone.worker, list(gone.shards))
+        self.policy.up.discard(gone.worker)
+        self.receipt.failed.add(gone.worker)
+        self.unsettled.append(gone)
+        elsewhere = {shard for shards in self.owed.values() for shard in shards}
+        fresh = [shard for shard in held if shard in self.todo and shard not in elsewhere and shard not in self.orphans]
+        self.orphans += fresh
+        self.receipt.recomputed.update(fresh)
+        self._place(keep=self.policy.is_last_chance(gone.worker))
+
+    def _place(self, keep: bool = False) -> None:
+        """Spread orphans over the workers that live."""
+        if not self.orphans or not self.policy.up:
+            return
+        given = spread(self.orphans, self.sizes, self._loads())
+        self.orphans = []
+        self._give(given, keep)
+
+    def _give(self, given: dict[int, list[int]], keep: bool) -> None:
+        if self.backups is not None:
+            self.backups.given(worker for worker in given if not self.owed.get(worker))
+        for worker, shards in given.items():
+            self.owed.setdefault(worker, []).extend(shards)
+        self.exchange.give(given, keep or None)
+
+    def _loads(self) -> dict[int, float]:
+        busy = self.policy.late_work()
+        return {
+            worker: float(sum(self.sizes.get(shard, 1) for shard in (*self.owed.get(worker, ()), *busy.get(worker, ()))))
+            for worker in sorted(self.policy.up)
+        }
+
+    def _tend(self) -> None:
+        """Settle losses, welcome newborn workers, find a place for orphans, back up slow workers."""
+        for gone in list(self.unsettled):
+            if gone.settled:
+                self.unsettled.remove(gone)
+                self.policy.settle(gone, self.receipt)
+        self.policy.poll_late(self.receipt)
+        self.policy.welcome()
+        if self.orphans and not self.policy.up:
+            if not self.unsettled:
+                self.policy.revive(self.orphans, self.receipt)
+        self._place()
+        if self.unsettled and not self.todo:
+            self.policy.wait(SETTLE_S)
+        if self.backups is not None and self.todo:
+            busy = {*self.policy.late_work(), *(worker for worker, shards in self.owed.items() if shards)}
+            given = self.backups.choose(self.owed, self.todo, self.policy.up - busy)
+            if given:
+                self._give(given, keep=True)
+
+    def _end(self) -> None:
+        owed = {worker: shards for worker, shards in self.owed.items() if shards}
+        if owed and not self.todo:
+            self.policy.late.append(Late(self.exchange, owed, self.used))
+        else:
+            self.exchange.close()
