@@ -283,7 +283,7 @@ def test_an_exception_is_a_result_and_the_pool_stays_usable(shared, kind):
     ("function", "text"),
     [
         (support.fail_unreadable, "first"),
-        (support.fail_mute, "no words for it"),
+        (support.fail_mute, "whose text cannot be made"),
         (support.unpicklable, "cannot pickle"),
         (support.poisoned, "cannot be read"),
     ],

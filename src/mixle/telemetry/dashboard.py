@@ -75,12 +75,13 @@ def render_dashboard(t: Telemetry) -> str:
         The recorder.
     """
     lines = ["# Telemetry", "", "| | |", "|---|---|"]
-    for name, value in dashboard(t).items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{key} {count}" for key, count in sorted(value.items())) or "none"
-        elif value is None:
-            value = "none"
-        elif isinstance(value, float):
-            value = f"{value:.6g}"
-        lines.append(f"| {name} | {str(value).replace('|', chr(92) + '|')} |")
+    lines += [f"| {name} | {_cell(value)} |" for name, value in dashboard(t).items()]
     return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    """Return a value as the text of a Markdown cell."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{key} {count}" for key, count in sorted(value.items())) or None
+    text = "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|")

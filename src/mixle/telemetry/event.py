@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 __all__ = ["EVENT_KINDS", "Event"]
 
@@ -145,7 +145,7 @@ class Outcome(dict[str, Any]):
         super().__delitem__(key)
         self._note()
 
-    def __ior__(self, other: Any) -> Outcome:  # type: ignore[override,misc]
+    def __ior__(self, other: Any) -> Self:  # type: ignore[override,misc]
         self.update(other)
         return self
 

@@ -80,7 +80,7 @@ def _writer() -> Callable[[Any], str]:
 
 
 def encode(row: dict[str, Any]) -> bytes:
-    """Return a row as one line of JSON with its line feed; a value that JSON cannot hold does not stop it.
+    r"""Return a row as one line of JSON with its line feed; a value that JSON cannot hold does not stop it.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def encode(row: dict[str, Any]) -> bytes:
     Examples
     --------
     >>> encode({"kind": "fit", "ts": float("nan"), "tags": {"fit": 1 + 2j}})
-    b'{"kind": "fit", "ts": null, "tags": {"fit": "(1+2j)"}}\\n'
+    b'{"kind": "fit", "ts": null, "tags": {"fit": "(1+2j)"}}\n'
     """
     try:
         text = _writer()(row)

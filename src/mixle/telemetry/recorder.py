@@ -9,8 +9,9 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import isfinite
-from typing import Any
+from typing import Any, Self
 from zlib import crc32
 
 from mixle.telemetry.event import EVENT_KINDS, Event
@@ -78,7 +79,8 @@ class Telemetry:
         self._journal = None if path is None else Journal(path)
         self.path = None if self._journal is None else self._journal.path
         if self._journal is not None:
-            self._load(self._journal)
+            with _no_collection():
+                self._load(self._journal)
             _OPEN.add(self)
 
     def record(
@@ -183,7 +185,7 @@ class Telemetry:
     def __repr__(self) -> str:
         return f"Telemetry({'' if self.path is None else repr(str(self.path))}): {len(self)} events"
 
-    def __enter__(self) -> Telemetry:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -281,6 +283,20 @@ class Telemetry:
             if event.outcome:
                 self._watch(event)
         self._clock = max((event.ts for event in self._events), default=0.0)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the cyclic collector: it would walk what is read so far again and again, and there is no garbage."""
+    import gc
+
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def _event(row: Any) -> Event | None:
