@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -216,6 +217,10 @@ class CodeLeaf(Leaf):
     @abstractmethod
     def log_table(self, dist: Any, labels: tuple[Any, ...]) -> np.ndarray:
         """Return the log-probability of each label under `dist`, shape (L,), log 0 as `LOG_ZERO`."""
+
+    def log_tables(self, dists: Sequence[Any], labels: tuple[Any, ...]) -> np.ndarray:
+        """Return `log_table` of each of K distributions, shape (K, L)."""
+        return np.array([self.log_table(dist, labels) for dist in dists]).reshape(len(dists), len(labels))
 
     @abstractmethod
     def model_labels(self, dist: Any) -> tuple[Any, ...]:

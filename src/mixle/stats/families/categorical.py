@@ -25,9 +25,13 @@ class _Categorical(CodeLeaf):
         return Rows(codes, labels=labels)
 
     def log_table(self, dist: Any, labels: tuple[Any, ...]) -> np.ndarray:
-        pmap, default = dist.pmap, dist.default_value
-        table = np.asarray(log_or_floor(np.array([pmap.get(label, default) for label in labels], float)))
-        return table - math.log1p(default) if default else table
+        return np.asarray(self.log_tables((dist,), labels)[0])
+
+    def log_tables(self, dists: Sequence[Any], labels: tuple[Any, ...]) -> np.ndarray:
+        defaults = [dist.default_value for dist in dists]
+        weights = [[d.pmap.get(label, default) for label in labels] for d, default in zip(dists, defaults, strict=True)]
+        table = log_or_floor(np.array(weights, float).reshape(len(defaults), len(labels)))
+        return table - np.array([[math.log1p(default)] for default in defaults]) if any(defaults) else table
 
     def model_labels(self, dist: Any) -> tuple[Any, ...]:
         return tuple(dist.pmap)

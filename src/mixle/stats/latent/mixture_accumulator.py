@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,6 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     ) -> None:
         self.estimators, self.name, self.init = list(estimators), name, init
         self.weight_key, self.component_key = keys
-        self.tied = any(key is not None for key in keys) or any(has_keys(e) for e in self.estimators)
         self.node: Node = unify(self.estimators)
         self.tree = signature(self.node)
         self.stat: StackedStatistic | None = None
@@ -73,6 +73,12 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
                     child.from_value(value)
             self.stat = None
         return self._children
+
+    @cached_property
+    def tied(self) -> bool:
+        """Return whether any site of this mixture is keyed."""
+        keys = (self.weight_key, self.component_key)
+        return any(key is not None for key in keys) or any(has_keys(e) for e in self.estimators)
 
     @property
     def stacked(self) -> bool:

@@ -116,7 +116,7 @@ class Features:
         if width > rows:
             block[:, rows:] = 0.0
             block[0, :rows] = 1.0
-        elif start == 0:
+        else:
             block[0] = 1.0
         for slot, row, d in self.plan.linear:
             self._put_linear(slot.index, block, row, d, start, stop)

@@ -112,8 +112,7 @@ class Natural:
             leaf: Any = slot.node.leaf
             first = features.first_code[slot.index]
             labels = features.labels[slot.index]
-            for k, dist in enumerate(self.members[slot.index]):
-                table[k, first : first + len(labels)] = leaf.log_table(dist, labels)
+            table[:, first : first + len(labels)] = leaf.log_tables(self.members[slot.index], labels)
         self.table = table
         full = np.concatenate([self.dense, table], axis=1) if features.dense_labels else self.dense
         self.by_group = [np.ascontiguousarray(full[group]) for group in self.frame.groups]

@@ -82,12 +82,19 @@ class Walk:
         for start in range(0, self.rows, BLOCK):
             stop = min(start + BLOCK, self.rows)
             out = buffer[:, : -(-(stop - start) // 8) * 8]
-            self.natural.log_density(self.features, start, stop, out)
-            if self.general.parts:
-                self.general.score(start, stop, out)
-            if self._masked:
-                self._mask(start, stop, out)
+            self.score_block(start, stop, out)
             yield start, stop, out
+
+    def score_block(self, start: int, stop: int, out: np.ndarray) -> None:
+        """Write log-density (without base measure) plus log-weight of rows ``start:stop``, at most a block, to `out`.
+
+        `out` is (K, n), n padded to a multiple of 8.
+        """
+        self.natural.log_density(self.features, start, stop, out)
+        if self.general.parts:
+            self.general.score(start, stop, out)
+        if self._masked:
+            self._mask(start, stop, out)
 
     def _mask(self, start: int, stop: int, out: np.ndarray) -> None:
         for part in self._masked:
@@ -97,7 +104,8 @@ class Walk:
                 columns = np.flatnonzero(outside) if isinstance(where, slice) else where[outside]
                 out[:, columns] = LOG_ZERO
 
-    def _add_base(self, start: int, stop: int, density: np.ndarray) -> None:
+    def add_base(self, start: int, stop: int, density: np.ndarray) -> None:
+        """Add the base measures of rows ``start:stop`` to `density` (n,)."""
         for part in self._based:
             a, b, where = part.span(start, stop)
             density[where] += _base(part, a, b)
@@ -132,7 +140,7 @@ class Walk:
         if width > rows:
             out[:, rows:] = 0.0
         if self._based:
-            self._add_base(start, stop, density)
+            self.add_base(start, stop, density)
         if bad is not None:
             bad = bad[:rows]
             density[bad] = -np.inf
@@ -158,11 +166,7 @@ class Walk:
             Tree of the estimators, equal to the components' tree: the statistic is stacked. None: `sink` is called
             with (start, stop, weighted responsibilities (K, n)) instead.
         """
-        gather = None
-        if estimators is not None:
-            centres = {(i, k): self.natural.found[i].mean[k] for _, i, k in self.natural.direct}
-            gather = Gather(self.features, self.count, self.natural.direct, centres)
-            self.general.prepare(flatten(estimators))
+        gather = None if estimators is None else self._gather(estimators)
         total, left_out = 0.0, 0
         for block in self.blocks():
             part = None if weights is None else weights[block.start : block.stop]
@@ -181,17 +185,49 @@ class Walk:
                     self.general.update(block.start, block.stop, r)
         if gather is None or estimators is None:
             return None, total, left_out
-        return self._finish(gather, weights, signature(estimators)), total, left_out
 
-    def _finish(self, gather: Gather, weights: np.ndarray | None, tree: tuple[Any, ...]) -> StackedStatistic:
+        def again() -> Iterator[tuple[int, int, np.ndarray]]:
+            for block in self.blocks():
+                part = None if weights is None else weights[block.start : block.stop]
+                yield block.start, block.stop, _weighted(block.responsibilities, part)
+
+        return self._finish(gather, estimators, again), total, left_out
+
+    def gather(
+        self, estimators: Node, given: Callable[[], Iterator[tuple[int, int, np.ndarray]]]
+    ) -> StackedStatistic:
+        """Return the statistic of rows whose weighted responsibilities come from elsewhere.
+
+        Parameters
+        ----------
+        estimators : Node
+            Tree of the estimators, equal to the components' tree.
+        given : callable
+            Yields (start, stop, responsibilities (K, n), n padded to 8 with zeros), blocks of at most `BLOCK` rows
+            in order. It is called a second time where a scatter has to be summed again.
+        """
+        gather = self._gather(estimators)
+        for start, stop, r in given():
+            gather.add(start, stop, None, r)
+            if self.general.parts:
+                self.general.update(start, stop, r)
+        return self._finish(gather, estimators, given)
+
+    def _gather(self, estimators: Node) -> Gather:
+        centres = {(i, k): self.natural.found[i].mean[k] for _, i, k in self.natural.direct}
+        self.general.prepare(flatten(estimators))
+        return Gather(self.features, self.count, self.natural.direct, centres)
+
+    def _finish(
+        self, gather: Gather, estimators: Node, again: Callable[[], Iterator[tuple[int, int, np.ndarray]]]
+    ) -> StackedStatistic:
         with np.errstate(all="ignore"):
             gather.finish()
             if gather.needs_second_pass:
-                for block in self.blocks():
-                    part = None if weights is None else weights[block.start : block.stop]
-                    gather.again(block.start, block.stop, _weighted(block.responsibilities, part))
+                for start, stop, r in again():
+                    gather.again(start, stop, r)
                 gather.settle()
-        return gather.statistic(self.general.values(), tree)
+        return gather.statistic(self.general.values(), signature(estimators))
 
 
 def _base(part: Attached, start: int, stop: int) -> np.ndarray | None:

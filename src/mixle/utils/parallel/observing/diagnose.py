@@ -184,4 +184,5 @@ def _sentence(table: Grid, causes: dict[int, str], skew: tuple[int, float] | Non
     if skew is not None:
         return f"No rank is slow, but rank {skew[0]} has {skew[1]:.2g} times the mean work, and the others wait for it."
     early = "" if rounds > HISTORY else f" so far ({rounds} of {HISTORY} rounds of history)"
-    return f"All {len(table.ranks)} ranks keep pace{early}."
+    everyone = "Both ranks" if len(table.ranks) == 2 else f"All {len(table.ranks)} ranks"
+    return f"{everyone} keep pace{early}."

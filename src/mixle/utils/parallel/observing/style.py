@@ -44,8 +44,9 @@ color:var(--dim);overflow:hidden}
 .mixle-report svg{width:100%;height:100%;display:block}
 .mixle-report path{fill:none;stroke-width:1.8;vector-effect:non-scaling-stroke;stroke-linejoin:round}
 .mixle-report .below{display:flex;justify-content:space-between;margin-left:72px;font-size:12px;color:var(--dim)}
-.mixle-report .heat img{width:100%;height:100%;display:block;image-rendering:pixelated;background:var(--card);
-border:1px solid var(--edge)}
+.mixle-report .heat{grid-template-rows:100%}
+.mixle-report .heat img{width:100%;height:100%;min-height:0;display:block;image-rendering:pixelated;
+background:var(--card);border:1px solid var(--edge)}
 .mixle-report .ramp{display:inline-block;width:120px;height:11px;border-radius:2px;margin:0 8px;vertical-align:-1px;
 background:linear-gradient(90deg,var(--fast),var(--card),var(--slow))}
 .mixle-report .scroll{overflow-x:auto}
