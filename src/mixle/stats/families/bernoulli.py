@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.domains import fraction
 from mixle.stats.kinds import LOG_ZERO, CodeCounts, CodeLeaf
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
+from mixle.stats.leaf import LeafDistribution, Rows
+from mixle.stats.one_parameter import OneParameterEstimator
 from mixle.stats.reading import read_numbers
 
 __all__ = ["BernoulliDistribution", "BernoulliEstimator", "BernoulliSampler"]
@@ -103,7 +104,7 @@ class BernoulliSampler(DistributionSampler):
         return drawn[0] if size is None else drawn
 
 
-class BernoulliEstimator(LeafEstimator):
+class BernoulliEstimator(OneParameterEstimator):
     """Estimator of a `BernoulliDistribution`.
 
     Parameters
@@ -126,18 +127,9 @@ class BernoulliEstimator(LeafEstimator):
     """
 
     leaf = _Bernoulli()
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys")
 
-    def __init__(
-        self,
-        pseudo_count: float | None = None,
-        suff_stat: float | None = None,
-        name: str | None = None,
-        keys: Any = None,
-    ) -> None:
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None if suff_stat is None else fraction(suff_stat, "suff_stat")
-        self.name, self.keys = name, keys
+    def _prior(self, value: float) -> float:
+        return fraction(value, "suff_stat")
 
     def _estimate(self, stat: CodeCounts) -> BernoulliDistribution:
         count, successes = self.leaf.to_value(stat)

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import nonnegative, positive
+from mixle.stats.domains import positive
 from mixle.stats.kinds import LinearLeaf, LinearSums
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
+from mixle.stats.leaf import LeafDistribution, Rows
+from mixle.stats.one_parameter import OneParameterEstimator
 from mixle.stats.reading import read_numbers
 
 __all__ = ["ExponentialDistribution", "ExponentialEstimator", "ExponentialSampler"]
@@ -82,7 +83,7 @@ class ExponentialSampler(DistributionSampler):
         return float(drawn) if size is None else drawn
 
 
-class ExponentialEstimator(LeafEstimator):
+class ExponentialEstimator(OneParameterEstimator):
     """Estimator of an `ExponentialDistribution`.
 
     Parameters
@@ -105,18 +106,9 @@ class ExponentialEstimator(LeafEstimator):
     """
 
     leaf = _Exponential()
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys")
 
-    def __init__(
-        self,
-        pseudo_count: float | None = None,
-        suff_stat: float | None = None,
-        name: str | None = None,
-        keys: Any = None,
-    ) -> None:
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None if suff_stat is None else positive(suff_stat, "suff_stat")
-        self.name, self.keys = name, keys
+    def _prior(self, value: float) -> float:
+        return positive(value, "suff_stat")
 
     def _estimate(self, stat: LinearSums) -> ExponentialDistribution:
         count, total = float(stat.weight), float(stat.sums[0])

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.domains import fraction
 from mixle.stats.kinds import LinearLeaf, LinearSums, log_or_floor
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
+from mixle.stats.leaf import LeafDistribution, Rows
+from mixle.stats.one_parameter import OneParameterEstimator
 from mixle.stats.reading import read_integers
 
 __all__ = ["GeometricDistribution", "GeometricEstimator", "GeometricSampler"]
@@ -98,7 +99,7 @@ class GeometricSampler(DistributionSampler):
         return int(drawn) if size is None else drawn
 
 
-class GeometricEstimator(LeafEstimator):
+class GeometricEstimator(OneParameterEstimator):
     """Estimator of a `GeometricDistribution`.
 
     Parameters
@@ -121,18 +122,9 @@ class GeometricEstimator(LeafEstimator):
     """
 
     leaf = _Geometric()
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys")
 
-    def __init__(
-        self,
-        pseudo_count: float | None = None,
-        suff_stat: float | None = None,
-        name: str | None = None,
-        keys: Any = None,
-    ) -> None:
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None if suff_stat is None else GeometricDistribution(suff_stat).p
-        self.name, self.keys = name, keys
+    def _prior(self, value: float) -> float:
+        return GeometricDistribution(value).p
 
     def _estimate(self, stat: LinearSums) -> GeometricDistribution:
         count, failures = float(stat.weight), float(stat.sums[0])

@@ -11,7 +11,8 @@ import numpy as np
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import nonnegative
 from mixle.stats.kinds import LinearLeaf, LinearSums, log_or_floor
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
+from mixle.stats.leaf import LeafDistribution, Rows
+from mixle.stats.one_parameter import OneParameterEstimator
 from mixle.stats.reading import read_integers
 from mixle.stats.special import log_factorial
 
@@ -88,7 +89,7 @@ class PoissonSampler(DistributionSampler):
         return int(draw) if size is None else draw
 
 
-class PoissonEstimator(LeafEstimator):
+class PoissonEstimator(OneParameterEstimator):
     """Maximum-likelihood estimator of a `PoissonDistribution`.
 
     Parameters
@@ -111,18 +112,9 @@ class PoissonEstimator(LeafEstimator):
     """
 
     leaf = _Poisson()
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys")
 
-    def __init__(
-        self,
-        pseudo_count: float | None = None,
-        suff_stat: float | None = None,
-        name: str | None = None,
-        keys: Any = None,
-    ) -> None:
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None if suff_stat is None else nonnegative(suff_stat, "suff_stat")
-        self.name, self.keys = name, keys
+    def _prior(self, value: float) -> float:
+        return nonnegative(value, "suff_stat")
 
     def _estimate(self, stat: LinearSums) -> PoissonDistribution:
         count, total = float(stat.weight), float(stat.sums[0])

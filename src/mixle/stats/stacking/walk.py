@@ -193,9 +193,7 @@ class Walk:
 
         return self._finish(gather, estimators, again), total, left_out
 
-    def gather(
-        self, estimators: Node, given: Callable[[], Iterator[tuple[int, int, np.ndarray]]]
-    ) -> StackedStatistic:
+    def gather(self, estimators: Node, given: Callable[[], Iterator[tuple[int, int, np.ndarray]]]) -> StackedStatistic:
         """Return the statistic of rows whose weighted responsibilities come from elsewhere.
 
         Parameters
