@@ -400,3 +400,78 @@ def mixture_of_unlike() -> Model:
         return [g.mu, g.sigma2, u.low, u.high, *map(float, m.w)]
 
     return Model(d, estimator, drawn(d), (), NOT_NUMBERS, read, latent=True)
+
+
+def chain_numbers(dist: Any, read: Callable[[Any], list[float]]) -> list[float]:
+    """Return the numbers of a hidden Markov model, its states in the order of their first parameter."""
+    order = sorted(range(dist.n_states), key=lambda k: read(dist.topics[k]))
+    topics = [x for k in order for x in read(dist.topics[k])]
+    return [*topics, *map(float, dist.w[order]), *map(float, dist.transitions[np.ix_(order, order)].ravel())]
+
+
+@model("hidden markov")
+def hidden_markov() -> Model:
+    topics = [st.GaussianDistribution(-3.0, 1.0), st.GaussianDistribution(4.0, 2.0)]
+    length = st.PoissonDistribution(6.0)
+    d = st.HiddenMarkovModelDistribution(topics, [0.6, 0.4], [[0.8, 0.2], [0.3, 0.7]], len_dist=length)
+    estimator = st.HiddenMarkovEstimator([st.GaussianEstimator()] * 2, st.PoissonEstimator())
+    bad = (([0.0, NAN], (1,)), (3.0, ()), ({1.0, 2.0}, ()), (["x"], (0,)))
+
+    def parameters(dist: Any) -> list[float]:
+        return [*chain_numbers(dist, number("mu", "sigma2")), dist.len_dist.lam]
+
+    return Model(d, estimator, drawn(d), (), bad, parameters, refuses_outside=False, latent=True)
+
+
+@model("hidden markov of products with a structural zero")
+def hidden_markov_products() -> Model:
+    def product(p: float, lam: float) -> Any:
+        return st.CompositeDistribution(
+            (
+                st.CategoricalDistribution({"a": p, "b": 1.0 - p}),
+                st.OptionalDistribution(st.PoissonDistribution(lam), p=0.25),
+            )
+        )
+
+    moves = [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5]]
+    d = st.HiddenMarkovModelDistribution(
+        [product(0.9, 1.0), product(0.2, 8.0), product(0.5, 25.0)], [1.0, 0.0, 0.0], moves,
+        len_dist=st.GeometricDistribution(0.2),
+    )  # fmt: skip
+    count = st.OptionalEstimator(st.PoissonEstimator(), est_prob=True)
+    child = st.CompositeEstimator([st.CategoricalEstimator(), count])
+    estimator = st.HiddenMarkovEstimator([child] * 3, st.GeometricEstimator())
+
+    def read(dist: Any) -> list[float]:
+        label, n = dist.dists
+        return [n.dist.lam, n.p, *label_weights(label)]
+
+    def parameters(dist: Any) -> list[float]:
+        return [*chain_numbers(dist, read), dist.len_dist.p]
+
+    outside = ([("z", 1)], [("a", 1), ("b", -1)], [])
+    bad = (([("a", 1), ("a", "x")], (1, 1)), ([("a",)], (0,)))
+    return Model(d, estimator, drawn(d), outside, bad, parameters, refuses_outside=False, latent=True)
+
+
+@model("hidden markov of unlike families with a terminal state")
+def hidden_markov_terminal() -> Model:
+    topics = [
+        st.GaussianDistribution(-2.0, 1.0),
+        mixture_of(st.GaussianDistribution(3.0, 1.0), st.GaussianDistribution(8.0, 1.0)),
+        st.UniformDistribution(20.0, 21.0),
+    ]
+    moves = [[0.6, 0.3, 0.1], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0]]
+    d = st.HiddenMarkovModelDistribution(topics, [0.5, 0.5, 0.0], moves, terminal_states=[2])
+    pair = st.MixtureEstimator([st.GaussianEstimator()] * 2)
+    estimator = st.HiddenMarkovEstimator(
+        [st.GaussianEstimator(), pair, st.UniformEstimator()], terminal_states=[2]
+    )
+
+    def parameters(dist: Any) -> list[float]:
+        g, m, u = dist.topics
+        inner = by_first(number("mu", "sigma2"))(m)
+        return [g.mu, g.sigma2, *inner, u.low, u.high, *map(float, dist.w), *map(float, dist.transitions.ravel())]
+
+    outside = ([], [-2.0])
+    return Model(d, estimator, drawn(d), outside, (([NAN], (0,)),), parameters, refuses_outside=False, latent=True)

@@ -166,14 +166,12 @@ class Accumulator:
         return self
 
     def value(self):
-        if self.chunks and self.plan.fault == "unpicklable" and os.getpid() != self.plan.driver:
-            if self.plan.arrival() in self.plan.hits:
-                return threading.Lock()
-        if self.chunks:
-            self.plan.at("after update")
-            if self.plan.point == "reply":
-                return Letter(self.inner.value(), self.plan)
-        return self.inner.value()
+        if not self.chunks:
+            return self.inner.value()
+        self.plan.at("after update")
+        if self.plan.fault == "unpicklable":
+            return threading.Lock() if self.plan.arrival() in self.plan.hits else self.inner.value()
+        return Letter(self.inner.value(), self.plan) if self.plan.point == "reply" else self.inner.value()
 
 
 class Letter:

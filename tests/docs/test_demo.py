@@ -10,6 +10,7 @@ import pytest
 from mixle.cli import datasets, demo
 from mixle.cli.main import main, parse
 from mixle.errors import MissingPackage
+from mixle.utils.parallel.planning import discover
 
 
 def run_demo(*words):
@@ -22,8 +23,14 @@ def test_flights_on_a_pool_and_on_one_core():
     assert done.returncode == 0, done.stderr
     assert "4,000 flights read" in done.stdout
     assert (
-        len(re.findall(r"^Cluster \d · \d+ % of flights · .*miles.*(cancelled)", done.stdout, flags=re.MULTILINE)) == 4
+        len(re.findall(r"^Cluster \d · [\d.]+ % of flights · .*miles.*(cancelled)", done.stdout, flags=re.MULTILINE))
+        == 4
     )
+    shares = re.findall(r"^Cluster \d · ([\d.]+) %", done.stdout, flags=re.MULTILINE)
+    assert sum(map(float, shares)) == pytest.approx(100)
+    assert "± 0)" not in done.stdout
+    assert "the limit is 6 iterations" in done.stdout
+    assert "row updates/s" in done.stdout
     first, second = re.findall(r"sha256 ([0-9a-f]{64})$", done.stdout, flags=re.MULTILINE)
     assert first == second
     assert "The bits are the same." in done.stdout
@@ -32,11 +39,39 @@ def test_flights_on_a_pool_and_on_one_core():
     assert 2 <= len(trace) <= 6
 
 
+@pytest.mark.parametrize(("limit", "cores"), [(1, 1), (64, 8)])
+def test_the_default_pool_heeds_the_limit_of_a_container(monkeypatch, limit, cores):
+    monkeypatch.setattr(discover.os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
+    monkeypatch.setattr(discover, "_cgroup_cpus", lambda: limit)
+    assert demo.usable_cores() == cores
+
+
 def test_penguins_find_the_three_islands():
     done = run_demo("--data", "penguins", "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("% of penguins") == 3
     assert "344 penguins read" in done.stdout
+    held = re.findall(r"holds (.*)$", done.stdout, flags=re.MULTILINE)
+    assert sum(int(count) for line in held for count in re.findall(r"\d+", line)) == 344
+    assert "species were not fitted" in done.stdout
+    assert "species" not in re.search(r"^Fields: .*$", done.stdout, flags=re.MULTILINE)[0]
+
+
+def test_one_row_one_iteration_one_worker_are_said_in_the_singular():
+    done = run_demo("--data", "penguins", "--rows", "1", "--components", "1", "--workers", "40", "--iterations", "1")
+    assert done.returncode == 0, done.stderr
+    assert "1 penguin read" in done.stdout
+    assert "Workers: 1, one for each shard (40 were asked for)." in done.stdout
+    assert "1 worker (mp): " in done.stdout
+    assert "after 1 iteration in" in done.stdout
+
+
+def test_one_fit_is_compared_with_nothing():
+    done = run_demo("--data", "penguins", "--backend", " Local ", "--iterations", "2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("sha256 ") == 1
+    assert "nothing to compare" in done.stdout
+    assert "bits are the same" not in done.stdout
 
 
 def test_another_seed_or_worker_count():
@@ -59,7 +94,7 @@ def test_differing_bits_are_an_error(monkeypatch, capsys):
 
     original = demo._fit
     monkeypatch.setattr(demo, "_fit", fit)
-    assert main(["demo", "--data", "penguins", "--backend", "local", "--iterations", "2"]) == 1
+    assert main(["demo", "--data", "penguins", "--workers", "1", "--iterations", "2"]) == 1
     assert "THE BITS DIFFER" in capsys.readouterr().out
 
 
@@ -94,7 +129,34 @@ def test_flights_are_spread_over_the_year_and_missing_values_are_none():
     assert all(delay is None or isinstance(delay, float) for delay in delays)
 
 
-@pytest.mark.parametrize("words", [["demo", "--rows", "0"], ["demo", "--workers", "two"], ["demo", "--data", "cars"]])
+def test_the_backend_is_looked_up_before_anything_is_read(monkeypatch, capsys):
+    def load(*arguments):
+        raise AssertionError("read")
+
+    monkeypatch.setattr(demo, "load", load)
+    assert main(["demo", "--backend", "dsk"]) == 2
+    assert "Unknown backend 'dsk'" in capsys.readouterr().err
+
+
+def test_names_of_airlines_stay_names():
+    names = datasets.load("flights", 1).names
+    assert names["US"] == "US Airways"
+    assert names["UA"] == "United"
+    assert all(len(name) > 2 for name in names.values())
+
+
+BAD = [
+    "--rows 0",
+    "--workers two",
+    "--data cars",
+    "--bogus",
+    "--seed -1",
+    f"--seed {2**32}",
+    "--backend local --workers 2",
+]
+
+
+@pytest.mark.parametrize("words", [["demo", *bad.split()] for bad in BAD], ids=BAD)
 def test_bad_arguments_end_with_2(words, capsys):
     with pytest.raises(SystemExit) as ended:
         parse(words)

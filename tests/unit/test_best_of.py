@@ -53,6 +53,13 @@ def test_the_first_trial_is_the_fit_of_optimize_and_none_means_seed_zero():
     assert run(rows, n=3)[:1] == run(rows, n=3, seed=0)[:1]
 
 
+@pytest.mark.parametrize("shards", [2, 3, 8])
+def test_every_trial_is_the_same_whatever_the_shards(shards):
+    one = run(n=4, enc_data=counted(clusters(), mixture()))
+    many = run(n=4, enc_data=counted(clusters(), mixture(), shards=shards))
+    assert many[2] == pytest.approx(one[2], rel=1e-9)
+
+
 def test_the_best_trial_on_the_training_rows_wins():
     rows = clusters()
     score, model, scores = run(rows, n=6)

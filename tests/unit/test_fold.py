@@ -10,6 +10,7 @@ from fold_support import PlainAccumulator, PlainEstimator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mixle.utils.parallel.folding import fold
 from mixle.utils.parallel.folding import payload as frames
 from mixle.utils.parallel.folding.finite import all_finite
 from mixle.utils.parallel.folding.fold import GROUP, fold_numbers, fold_results, fold_values
@@ -62,6 +63,15 @@ def test_the_grouping_shows_in_the_bits():
 def test_numbers_follow_the_same_grouping_as_statistics(count):
     items = statistics(count)
     assert fold_numbers([count for count, _ in items]) == fold_values(PlainEstimator(), items)[0]
+
+
+def test_groups_of_numbers_are_added_without_compensation(monkeypatch):
+    # From Python 3.12 on builtin `sum` compensates, which statistics added by `combine` do not.
+    monkeypatch.setattr(fold, "sum", lambda numbers, start=0.0: math.fsum([start, *numbers]), raising=False)
+    numbers = [0.0] * 513
+    numbers[0], numbers[256], numbers[512] = 1e16, 1.0, 1.0
+    items = [(x, (x, 0.0, 1.0, 1.0)) for x in numbers]
+    assert fold_numbers(numbers) == fold_values(PlainEstimator(), items)[1][0] == 1e16
 
 
 def test_T53_results_fold_in_shard_order_whatever_order_they_arrive_in():

@@ -1,5 +1,6 @@
 """Functions over rows and over encoded rows."""
 
+import collections
 import math
 import subprocess
 import sys
@@ -91,7 +92,23 @@ def test_a_handle_is_asked_first():
         def pysp_seq_log_density_sum(self, model):
             return 5.0, model.log_density(0)
 
+        def pysp_seq_log_density(self, model):
+            return [np.array([model.log_density(0)])]
+
+        def __iter__(self):
+            return iter([(1, "not the way")])
+
     assert st.seq_log_density_sum(Handle(), MODEL) == (5.0, -2.0)
+    assert st.seq_log_density(Handle(), MODEL) == [-2.0]
+
+
+def test_every_sequence_can_be_cut():
+    for rows in (collections.deque(ROWS), collections.UserList(ROWS), np.arange(7), range(7)):
+        chunks = st.seq_encode(rows, model=MODEL, num_chunks=2)
+        assert [payload.x[0].tolist() for _, payload in chunks] == [ROWS[::2], ROWS[1::2]]
+    with pytest.raises(RowError) as caught:
+        st.seq_encode(collections.deque([1, 2, 3, math.nan]), model=MODEL, num_chunks=2)
+    assert caught.value.row == 3
 
 
 def test_densities_of_rows():

@@ -1,13 +1,19 @@
 """MPEncodedData: a recipe over the process transport, with the bits of every other handle."""
 
+import os
+import threading
+import time
+
 import numpy as np
 import pytest
 from fold_support import SHARDS, PlainEncoder, PlainEstimator, PlainModel, numbers
 
 from mixle.errors import HandleClosed, RowError
+from mixle.stats import seq_log_density
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.multiprocessing import MPEncodedData
 from mixle.utils.parallel.planner import LocalEncodedData, encoded_data, plan
+from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
 
 ROWS = numbers()
 
@@ -77,6 +83,44 @@ def test_a_closed_pool_says_so():
     assert len(handle) == 103
     with pytest.raises(HandleClosed, match="this parallel encoded-data handle is closed: update cannot be served"):
         handle.pysp_seq_estimate(PlainEstimator(), None)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("kind", [MPEncodedData, ResilientMPEncodedData])
+def test_closing_ends_a_call_of_another_thread_at_once(kind, tmp_path):
+    handle, caught, pipe = kind(ROWS, PlainEstimator(), num_workers=2), [], tmp_path / "begun"
+    os.mkfifo(pipe)
+
+    def work():
+        with pytest.raises(HandleClosed) as error:
+            handle.apply(_work_for_ever, pipe)
+        caught.append(error.value)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    with pipe.open("rb") as begun:
+        assert begun.read(1) == b"."
+        began = time.monotonic()
+        handle.close()
+    thread.join(60)
+    assert len(caught) == 1
+    assert time.monotonic() - began < 10.0
+
+
+def _work_for_ever(shard, pipe):
+    with pipe.open("wb", buffering=0) as begun:
+        begun.write(b".")
+        while True:
+            pass
+
+
+def test_densities_come_back_from_workers():
+    model = PlainModel(1.0, 2.0)
+    here = LocalEncodedData(ROWS, PlainEstimator(), num_shards=3, sub_chunks=2).pysp_seq_log_density(model)
+    with MPEncodedData(ROWS, PlainEstimator(), num_workers=2, num_shards=3, sub_chunks=2) as handle:
+        there = seq_log_density(handle, model)
+    assert [part.tolist() for part in there] == [part.tolist() for part in here]
+    assert len(there) == 6
 
 
 def test_a_pool_stays_usable_after_a_users_exception():

@@ -69,6 +69,18 @@ def test_equal_maps_start_with_equal_bits(shards):
     assert started(shards).digest() != started(shards, seed=6).digest()
 
 
+@pytest.mark.parametrize("shards", SHARDS)
+@pytest.mark.parametrize("estimator", [mixture(), GaussianEstimator()], ids=["seeded", "plain"])
+def test_a_start_advances_the_generator_by_as_much_whatever_the_shards(shards, estimator):
+    rows = table() if hasattr(estimator, "num_start_components") else [row[0] for row in table()]
+    states = []
+    for count in (1, shards):
+        state = np.random.RandomState(4)
+        started(count, estimator, rows, seed=state)
+        states.append(state.randint(2**31))
+    assert states[0] == states[1]
+
+
 def test_centres_are_seeded_in_all_clusters():
     model = started(4, MixtureEstimator([GaussianEstimator() for _ in range(3)]), [row[0] for row in table()])
     assert sorted(round(component.mu / 4.0) for component in model.components) == [0, 1, 2]

@@ -53,6 +53,22 @@ def test_resources_and_the_placement_planned_from_them_give_the_same_bits():
     assert by_placement.num_chunks == 6
 
 
+def test_a_placement_that_cannot_fit_is_refused_unless_forced():
+    small = Resources.single_cpu(memory_bytes=1000)
+    placement = plan(ROWS, encoder=PlainEncoder(), resources=small)
+    assert placement.fits is False
+    for controls in ({"placement": placement}, {"resources": small}):
+        for build in (LocalEncodedData, encoded_data):
+            with pytest.raises(ValueError, match=r"device cpu:0 needs \d+ bytes, its memory_bytes is 1000.*force=True"):
+                build(ROWS, PlainEstimator(), **controls)
+            forced = build(ROWS, PlainEstimator(), force=True, **controls)
+            assert forced.num_shards == len(placement.shards)
+    roomy = plan(ROWS, encoder=PlainEncoder(), resources=Resources.single_cpu(memory_bytes=10**6))
+    assert LocalEncodedData(ROWS, PlainEstimator(), placement=roomy).size == 103
+    with pytest.raises(TypeError, match="force must be True or False"):
+        LocalEncodedData(ROWS, PlainEstimator(), force="yes")
+
+
 def test_documented_attributes():
     handle = LocalEncodedData(ROWS, PlainEstimator(), num_chunks=2, sub_chunks=2)
     assert len(handle) == handle.size == 103

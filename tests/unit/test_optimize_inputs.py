@@ -164,7 +164,10 @@ def test_an_engine_is_told_by_its_name():
     class Engine:
         name = "numpy"
 
-    optimize(ROWS, GAUSS, engine=Engine())
+    assert optimize(ROWS, GAUSS, engine=Engine()).digest() == optimize(ROWS, GAUSS).digest()
+    Engine.name = "torch"
+    with pytest.raises(ValueError, match="engine 'torch' is not available"):
+        optimize(ROWS, GAUSS, engine=Engine())
 
 
 def test_T15_more_components_than_rows_is_refused_before_any_work():
@@ -179,7 +182,11 @@ def test_T15_more_components_than_rows_is_refused_before_any_work():
 
 def test_T15_a_previous_estimate_may_have_more_components_than_rows():
     start = MixtureDistribution([GaussianDistribution(float(m), 1.0) for m in range(5)], [0.2] * 5)
-    optimize([1.0, 2.0], mixture(5), prev_estimate=start)
+    model = optimize([1.0, 2.0], mixture(5), prev_estimate=start, max_its=3)
+    assert len(model.components) == 5
+    assert sum(model.w) == pytest.approx(1.0)
+    told = model.fit_provenance()
+    assert told.final_objective > counted([1.0, 2.0], mixture(5)).pysp_seq_log_density_sum(start)[1]
 
 
 def test_T15_the_start_estimator_is_the_one_that_counts():

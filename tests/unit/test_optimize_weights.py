@@ -6,12 +6,15 @@ from fit_support import clusters
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixle.errors import SupportError
 from mixle.inference import optimize
 from mixle.stats import (
     CategoricalDistribution,
     CategoricalEstimator,
     CompositeDistribution,
     CompositeEstimator,
+    ExponentialDistribution,
+    ExponentialEstimator,
     GaussianDistribution,
     GaussianEstimator,
     MixtureDistribution,
@@ -77,3 +80,12 @@ def test_the_documented_path_weighs_rows_as_well():
     estimator = MixtureEstimator([GaussianEstimator()] * 3)
     fused = optimize(rows, estimator, weights=weights)
     assert optimize(rows, estimator, weights=weights, reuse_estep_ll=False).digest() == fused.digest()
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_a_supported_row_of_zero_weight_explains_nothing(reuse):
+    estimator = MixtureEstimator([ExponentialEstimator(), ExponentialEstimator()])
+    start = MixtureDistribution([ExponentialDistribution(1.0), ExponentialDistribution(2.0)], [0.5, 0.5])
+    for rows, weights in (([-1.0, -2.0], None), ([-1.0, -2.0, 3.0], [1.0, 1.0, 0.0])):
+        with pytest.raises(SupportError, match="no component supports any row"):
+            optimize(rows, estimator, prev_estimate=start, weights=weights, reuse_estep_ll=reuse)

@@ -13,7 +13,7 @@ import pytest
 from mixle.errors import PayloadError
 from mixle.utils.parallel.folding.shards import Strided, cut
 from mixle.utils.parallel.folding.transport import Source
-from mixle.utils.parallel.transports.process import life, parcels, system
+from mixle.utils.parallel.transports.process import life, parcels, system, worker
 from mixle.utils.parallel.transports.process.link import tail_of
 from mixle.utils.parallel.transports.process.mailbox import Mailbox, read_letter
 from mixle.utils.parallel.transports.process.parcels import Definitions, KnownDefinitions
@@ -61,11 +61,41 @@ def test_sections_keep_content_and_alignment():
     assert len({address % 64 for address in addresses}) == 1
 
 
+def flips_of(data):
+    """Yield copies of `data` with one bit flipped, one copy per byte, and pieces of it."""
+    for i in range(len(data)):
+        yield data[:i] + bytes([data[i] ^ 1 << i % 8]) + data[i + 1 :]
+        yield data[:i]
+
+
 def test_altered_sections_are_refused():
-    data = whole(parcels.join_sections([b"abc"]))
-    data[-1] ^= 1
-    with pytest.raises(PayloadError):
-        parcels.split_sections(data)
+    for data in flips_of(bytes(whole(parcels.join_sections([b"abc", b"", b"de"])))):
+        with pytest.raises(PayloadError):
+            parcels.split_sections(data)
+
+
+def test_altered_definitions_are_refused_unread(main, monkeypatch):
+    driver = Definitions()
+    driver.parcel(main.double)
+    news = bytes(whole(driver.news_parcel({})))
+    KnownDefinitions().learn(news)
+    monkeypatch.setattr(parcels.pickle, "loads", lambda *_: pytest.fail("altered bytes were unpickled"))
+    for data in list(flips_of(news))[::97]:
+        with pytest.raises(PayloadError):
+            KnownDefinitions().learn(data)
+
+
+@pytest.mark.parametrize("letter", [None, (64, 1000)])
+def test_altered_orders_are_refused_unread(letter, monkeypatch):
+    orders = worker.pack_orders([(3, True), (70000, False)], letter)
+    items, place, rest = worker.split_orders(bytearray(orders + b"task"))
+    assert (items, place, bytes(rest)) == ([(3, True), (70000, False)], letter, b"task")
+    assert len(orders) % 64 == 0
+    told = orders.rstrip(b"\0")  # what follows is padding
+    monkeypatch.setattr(worker.marshal, "loads", lambda *_: pytest.fail("altered bytes were read"))
+    for data in flips_of(told):
+        with pytest.raises(PayloadError, match="orders"):
+            worker.split_orders(bytearray(data))
 
 
 def test_large_arrays_travel_beside_the_pickle():
@@ -83,10 +113,10 @@ def test_definitions_of_main_travel_once(main):
     news = driver.news(sent)
     assert [number for number, _ in news] == [0]
     assert b"SCALE" not in b"".join(first)
-    worker.learn(pickle.dumps(news))
+    worker.learn(whole(parcels.join_sections([pickle.dumps(news)])))
     assert worker.open(whole(first)).value() == 2.0
     again = driver.parcel(main.Model(2.0))
-    assert driver.news(sent) == []
+    assert driver.news(sent) == driver.news_parcel(sent) == []
     assert type(worker.open(whole(again))) is type(worker.open(whole(first)))
 
 
@@ -103,7 +133,7 @@ def test_changed_definitions_travel_again(main):
 def test_what_a_worker_makes_of_main_comes_back_as_ours(main):
     driver, worker = Definitions(), KnownDefinitions()
     parcel = driver.parcel((main.double, main.Model(1.0)))
-    worker.learn(pickle.dumps(driver.news({})))
+    worker.learn(whole(driver.news_parcel({})))
     function, model = worker.open(whole(parcel))
     data = parcels.dumps_reply(function(model))
     ours = main.Model
@@ -122,7 +152,7 @@ def test_functions_made_in_functions_travel():
 
     driver, worker = Definitions(), KnownDefinitions()
     parcel = driver.parcel((inner, lambda: factor))
-    worker.learn(pickle.dumps(driver.news({})))
+    worker.learn(whole(driver.news_parcel({})))
     one, two = worker.open(whole(parcel))
     assert (one(2), two()) == (6, 3)
 
@@ -133,7 +163,7 @@ def test_a_lambda_per_round_does_not_pile_up():
     driver.pin()
     for i in range(200):
         parcel = driver.parcel(lambda i=i: i)
-        worker.learn(pickle.dumps(driver.news(sent)))
+        worker.learn(whole(driver.news_parcel(sent)))
         assert worker.open(whole(parcel))() == i
     assert len(driver.known) <= parcels.REMEMBERED + 2
     assert len(worker.table) <= parcels.REMEMBERED + 2
@@ -145,9 +175,21 @@ def test_what_cannot_be_pickled_says_so():
         Definitions().parcel({"a": threading.Lock()})
 
 
+def test_a_refusal_keeps_the_kind_of_the_error_where_it_can():
+    class Odd(Exception):
+        def __init__(self, one, two):
+            super().__init__(one)
+
+    refused = parcels.unpicklable(AttributeError("no lambda"), "the encoder (Keep)")
+    assert type(refused) is AttributeError
+    assert str(refused).startswith("the encoder (Keep) cannot be pickled for the worker processes: no lambda. Mend")
+    assert str(refused).endswith("backend='local'")
+    assert type(parcels.unpicklable(Odd(1, 2), "row 3 (Odd)")) is TypeError
+
+
 def test_a_definition_that_cannot_be_read_is_told_with_its_use():
     worker = KnownDefinitions()
-    worker.learn(pickle.dumps([(0, b"cmissing_module\nf\n.")]))
+    worker.learn(whole(parcels.join_sections([pickle.dumps([(0, b"cmissing_module\nf\n.")])])))
     driver = Definitions()
     parcel = driver.parcel(lambda: 1)
     with pytest.raises(ModuleNotFoundError, match="missing_module"):

@@ -5,6 +5,7 @@ import importlib.metadata
 import pytest
 from fold_support import ClosableTransport, PlainEncoder, PlainEstimator, PlainModel, numbers
 
+from mixle.errors import BackendError
 from mixle.utils.parallel import planner
 from mixle.utils.parallel.folding import registry
 from mixle.utils.parallel.folding.registry import register_transport
@@ -14,8 +15,10 @@ from mixle.utils.parallel.planner import (
     Resources,
     available_encoded_data_backends,
     encoded_data,
+    plan,
     register_encoded_data_backend,
 )
+from mixle.utils.parallel.transports.local import LocalTransport
 
 ROWS = numbers()
 DOCUMENTED = {
@@ -163,6 +166,18 @@ def test_a_foreign_factory_gets_the_documented_keywords_and_new_ones_only_if_giv
     assert set(handle.params) == DOCUMENTED
     assert (handle.params["num_workers"], handle.params["client"]) == (3, "c")
     assert encoded_data(ROWS, backend="my", num_shards=4).params["num_shards"] == 4
+    assert encoded_data(ROWS, backend="my", force=True).params["force"] is True
+
+
+@pytest.mark.usefixtures("clean")
+def test_no_backend_takes_a_placement_that_cannot_fit_unless_forced():
+    register_transport("threads", lambda num_workers=None: LocalTransport(num_workers))
+    placement = plan(ROWS, encoder=PlainEncoder(), resources=Resources.single_cpu(memory_bytes=1))
+    for backend in ("local", "mp", "threads"):
+        with pytest.raises(BackendError, match=r"the placement cannot fit: device cpu:0 needs .*force=True"):
+            encoded_data(ROWS, PlainEstimator(), placement=placement, backend=backend)
+        with encoded_data(ROWS, PlainEstimator(), placement=placement, backend=backend, force=True) as handle:
+            assert len(handle) == len(ROWS)
 
 
 @pytest.mark.usefixtures("clean")

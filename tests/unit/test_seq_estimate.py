@@ -42,6 +42,22 @@ def test_a_foreign_handle_is_asked_by_its_documented_method():
     assert seq_estimate(handle, GAUSS, None).mu == pytest.approx(clusters().mean())
 
 
+def test_a_foreign_handle_needs_only_the_method_that_is_asked():
+    class Step:
+        def pysp_seq_estimate(self, estimator, prev_estimate):
+            return estimator, prev_estimate
+
+    class Start:
+        def pysp_seq_initialize(self, estimator, rng, p):
+            return estimator, rng.randint(9), p
+
+    assert seq_estimate(Step(), GAUSS, "previous") == (GAUSS, "previous")
+    assert seq_initialize(Start(), GAUSS, 3, 0.5) == (GAUSS, np.random.RandomState(3).randint(9), 0.5)
+    for call in (lambda: seq_initialize(Step(), GAUSS, 3), lambda: seq_estimate(Step, GAUSS, None)):
+        with pytest.raises(TypeError, match="enc_data must be a handle or a list"):
+            call()
+
+
 def test_chunks_are_folded_in_order_by_one_accumulator():
     rows = clusters()
     split = chunks(rows, num_chunks=3)

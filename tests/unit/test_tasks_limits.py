@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mixle.utils.parallel.folding import limits
-from mixle.utils.parallel.folding.limits import one_blas_thread
+from mixle import _limits as limits
+from mixle._limits import one_blas_thread
 
 
 def threads():

@@ -17,6 +17,7 @@ from mixle.errors import MissingPackage
 __all__ = ["TABLES", "Table", "load"]
 
 Row = tuple[Any, ...]
+Columns = tuple[tuple[str, Callable[[str], Any]], ...]
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,33 @@ class Source:
     requirement: str
     file: str
     noun: str
-    columns: tuple[tuple[str, Callable[[str], Any]], ...]
+    columns: Columns
+    known: str | None = None
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a table, with names for what its codes mean."""
+    """Rows of a table, with names for what its codes mean.
+
+    Attributes
+    ----------
+    noun : str
+        What a row is, in the plural.
+    fields : tuple of str
+        Names of the fields that are fitted.
+    rows : list of tuple
+        Those fields of each row.
+    names : dict
+        What a code means.
+    known : list of str
+        A class of each row that is known and not fitted, to check clusters with; empty if there is none.
+    """
 
     noun: str
     fields: tuple[str, ...]
     rows: list[Row]
     names: dict[str, str]
+    known: list[str]
 
 
 TABLES = {
@@ -69,6 +86,7 @@ TABLES = {
             ("body_mass_g", float),
             ("sex", str),
         ),
+        "species",
     ),
 }
 
@@ -95,12 +113,15 @@ def load(name: str, limit: int | None = None) -> Table:
     """
     source = TABLES[name]
     folder = _folder(source)
+    fields = tuple(column for column, _ in source.columns)
+    columns: Columns = source.columns if source.known is None else (*source.columns, (source.known, str))
     with _open(folder / source.file) as lines:
-        rows = list(_rows(lines, source))
+        rows = list(_rows(lines, columns))
     if limit is not None and limit < len(rows):
         rows = [rows[i * len(rows) // limit] for i in range(limit)]
-    fields = tuple(column for column, _ in source.columns)
-    return Table(source.noun, fields, rows, _names(folder))
+    if source.known is None:
+        return Table(source.noun, fields, rows, _names(folder), [])
+    return Table(source.noun, fields, [row[:-1] for row in rows], _names(folder), [str(row[-1]) for row in rows])
 
 
 def _folder(source: Source) -> Path:
@@ -126,12 +147,12 @@ def _open(path: Path) -> Iterator[TextIO]:
         yield io.TextIOWrapper(member, encoding="utf-8", newline="")
 
 
-def _rows(lines: TextIO, source: Source) -> Iterator[Row]:
+def _rows(lines: TextIO, columns: Columns) -> Iterator[Row]:
     reader = csv.reader(lines)
     header = next(reader)
-    columns = [(header.index(name), read) for name, read in source.columns]
+    readers = [(header.index(name), read) for name, read in columns]
     for cells in reader:
-        yield tuple([None if cells[i] in {"NA", ""} else read(cells[i]) for i, read in columns])
+        yield tuple([None if cells[i] in {"NA", ""} else read(cells[i]) for i, read in readers])
 
 
 def _names(folder: Path) -> dict[str, str]:
@@ -143,7 +164,9 @@ def _names(folder: Path) -> dict[str, str]:
     endings = (" Inc.", " Co.", " Corporation", " Airlines", " Airways", " Air Lines", " Air")
     with _open(path) as lines:
         for code, name in list(csv.reader(lines))[1:]:
+            short = name
             for ending in endings:
-                name = name.removesuffix(ending)  # noqa: PLW2901  (one ending after the other)
-            names[code] = name
+                cut = short.removesuffix(ending)
+                short = cut if len(cut) > 2 else short  # "US Airways" stays
+            names[code] = short
     return names

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, TextIO
+from typing import Any
 
 from mixle.cli.datasets import Table, load
 from mixle.cli.describe import describe
+from mixle.cli.screen import Screen, counted
 
-__all__ = ["Options", "run", "usable_cores"]
+__all__ = ["SHARDS", "Options", "run", "usable_cores"]
 
-#: Shards of both fits: more than workers, so that the cut does not depend on their number.
+#: Shards of both fits: their number does not depend on the workers, so neither does the model.
 SHARDS = 16
 #: A fit has settled when an iteration gains less than this per row.
 GAIN_PER_ROW = 1e-5
@@ -22,18 +21,19 @@ GAIN_PER_ROW = 1e-5
 
 def usable_cores() -> int:
     """Return the number of cores this process may use, at most 8."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return min(8, len(affinity(0)) if affinity else os.cpu_count() or 1)
+    from mixle.utils.parallel.planning.discover import usable_cpus
+
+    return min(8, usable_cpus())
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the demo is asked to do."""
+    """What the demo is asked to do; `workers` None means one per usable core, 8 at most."""
 
     data: str
     rows: int | None
     components: int
-    workers: int
+    workers: int | None
     iterations: int
     seed: int
     backend: str
@@ -51,40 +51,48 @@ class Fit:
     trace: list[float] = field(default_factory=list)
 
 
-def run(options: Options, out: TextIO | None = None, err: TextIO | None = None) -> int:
+def run(options: Options, out: Screen, err: Screen) -> int:
     """Run the demo.
 
     Parameters
     ----------
     options : Options
         Table, size, pool and seed.
-    out, err : text files, optional
-        Where the report and the live progress line go; the process's own by default.
+    out, err : Screen
+        Where the report and the live progress line go.
 
     Returns
     -------
     int
-        0 if both fits have the same bits, else 1.
+        0 if the fits have the same bits (or there is only one), else 1.
+
+    Raises
+    ------
+    MixleError
+        If the request cannot be carried out.
+    KeyboardInterrupt
+        If a fit was interrupted; its half-fitted model is not compared with anything.
     """
-    out, err = out or sys.stdout, err or sys.stderr
+    _check_backend(options.backend)
     began = time.perf_counter()
     table = load(options.data, options.rows)
-    print(f"{len(table.rows):,} {table.noun} read in {time.perf_counter() - began:.1f} s", file=out)
-    print(f"Fields: {', '.join(table.fields)}. Clusters: {options.components}. Seed: {options.seed}.", file=out)
+    rows = len(table.rows)
+    shards, alone = min(SHARDS, rows), options.backend == "local"
+    workers = 1 if alone else min(options.workers or usable_cores(), shards)
+    out.say(f"{counted(rows, table.noun)} read in {time.perf_counter() - began:.1f} s")
+    out.say(f"Fields: {', '.join(table.fields)}. Clusters: {options.components}. Seed: {options.seed}.")
+    if options.workers and options.workers > workers:
+        out.say(f"Workers: {workers}, one for each shard ({options.workers:,} were asked for).")
     estimator = estimator_for(options.data, options.components)
-    there = _fit(_there(options), options.backend, table, estimator, options, err)
-    print("\nIteration   log-likelihood          gain", file=out)
-    for i, value in enumerate(there.trace):
-        gain = f"{value - there.trace[i - 1]:14,.2f}" if i else ""
-        print(f"{i + 1:9d}   {value:18,.2f}{gain}".rstrip(), file=out)
-    print("", *describe(there.model, table), sep="\n", file=out)
-    here = _fit("one core", "local", table, estimator, options, err)
-    print(file=out)
-    for fit in (there, here):
-        _report(fit, len(table.rows), out)
-    equal = there.digest == here.digest
-    print("The bits are the same." if equal else "THE BITS DIFFER. This is a fault: please report it.", file=out)
-    return 0 if equal else 1
+    where = "one core" if alone else f"{counted(workers, 'workers')} ({options.backend})"
+    fits = [_fit(Fit(where), options.backend, workers, table, estimator, options, err)]
+    _trace(fits[0], rows, options, out)
+    out.say("", *describe(fits[0].model, table), "")
+    if not alone:
+        fits.append(_fit(Fit("one core"), "local", 1, table, estimator, options, err))
+    for fit in fits:
+        _report(fit, rows, out)
+    return _verdict([fit.digest for fit in fits], shards, out)
 
 
 def estimator_for(data: str, components: int) -> Any:
@@ -118,55 +126,83 @@ def estimator_for(data: str, components: int) -> Any:
     return stats.MixtureEstimator([stats.CompositeEstimator(fields)] * components)
 
 
-def _there(options: Options) -> str:
-    if options.backend == "local":
-        return "one core, first time"
-    return f"{options.workers} workers ({options.backend})"
+def _check_backend(name: str) -> None:
+    """Refuse an unknown backend, in the registry's words, before anything is read."""
+    from mixle.stats import NullEstimator
+    from mixle.utils.parallel.planner import available_encoded_data_backends, encoded_data
+
+    if name not in available_encoded_data_backends():
+        encoded_data([0.0], NullEstimator(), backend=name).close()
 
 
-def _fit(where: str, backend: str, table: Table, estimator: Any, options: Options, err: TextIO) -> Fit:
+def _fit(fit: Fit, backend: str, workers: int, table: Table, estimator: Any, options: Options, err: Screen) -> Fit:
     """Fit once, timing the encoding and the iterations apart."""
     from mixle.inference import optimize
     from mixle.utils.parallel.planner import encoded_data
 
-    fit, live = Fit(where), err.isatty()
-    workers: dict[str, Any] = {} if backend == "local" else {"num_workers": options.workers}
+    pool: dict[str, Any] = {} if backend == "local" else {"num_workers": workers}
     began = time.perf_counter()
 
     def on_step(step: Any) -> None:
         fit.trace.append(float(step.log_density))
-        if live:
-            rate = len(table.rows) * len(fit.trace) / (time.perf_counter() - began - fit.ready_s)
-            text = f"{where}: iteration {step.iter}, log-likelihood {step.log_density:,.1f}, {rate:,.0f} rows/s"
-            print(f"\r{text:<78}", end="", file=err, flush=True)
+        rate = len(table.rows) * len(fit.trace) / max(time.perf_counter() - began - fit.ready_s, 1e-9)
+        err.show(
+            f"{fit.where}: iteration {step.iter}, log-likelihood {step.log_density:,.1f}, {rate:,.0f} row updates/s"
+        )
 
-    with encoded_data(table.rows, estimator, backend=backend, num_shards=SHARDS, **workers) as handle:
-        fit.ready_s = time.perf_counter() - began
-        with warnings.catch_warnings():
-            # A fit that has not settled says so in the report.
-            warnings.simplefilter("ignore", UserWarning)
-            fit.model = optimize(
-                None,
-                estimator,
-                enc_data=handle,
-                max_its=options.iterations,
-                delta=GAIN_PER_ROW * len(table.rows),
-                seed=options.seed,
-                on_step=on_step,
-            )
-        fit.fit_s = time.perf_counter() - began - fit.ready_s
-    if live:
-        print(f"\r{'':<78}\r", end="", file=err, flush=True)
+    try:
+        with encoded_data(table.rows, estimator, backend=backend, num_shards=SHARDS, **pool) as handle:
+            fit.ready_s = time.perf_counter() - began
+            with warnings.catch_warnings():
+                # A fit that has not settled says so in the report.
+                warnings.simplefilter("ignore", UserWarning)
+                fit.model = optimize(
+                    None,
+                    estimator,
+                    enc_data=handle,
+                    max_its=options.iterations,
+                    delta=GAIN_PER_ROW * len(table.rows),
+                    seed=options.seed,
+                    on_step=on_step,
+                )
+            fit.fit_s = time.perf_counter() - began - fit.ready_s
+    finally:
+        err.show("")
+    if fit.model.fit_provenance().stopped == "interrupted":
+        raise KeyboardInterrupt
     fit.digest = fit.model.digest()
     return fit
 
 
-def _report(fit: Fit, rows: int, out: TextIO) -> None:
-    steps = len(fit.trace)
-    settled = "settled after" if fit.model.fit_provenance().converged else "stopped after"
-    rate = rows * steps / fit.fit_s if fit.fit_s else 0.0
-    print(
-        f"{fit.where}: encoded and ready in {fit.ready_s:.1f} s, {settled} {steps} iterations in {fit.fit_s:.1f} s, "
-        f"{rate:,.0f} rows/s\n    sha256 {fit.digest}",
-        file=out,
+def _trace(fit: Fit, rows: int, options: Options, out: Screen) -> None:
+    out.say("", "Iteration   log-likelihood          gain")
+    for i, value in enumerate(fit.trace):
+        gain = f"{value - fit.trace[i - 1]:14,.2f}" if i else ""
+        out.say(f"{i + 1:9d}   {value:18,.2f}{gain}")
+    out.say(
+        f"A fit has settled when an iteration gains less than {GAIN_PER_ROW * rows:,.4g} "
+        f"({GAIN_PER_ROW:f} per row); the limit is {counted(options.iterations, 'iterations')}."
     )
+
+
+def _report(fit: Fit, rows: int, out: Screen) -> None:
+    steps = counted(len(fit.trace), "iterations")
+    stopped = fit.model.fit_provenance().stopped
+    how = {"converged": "settled after", "max_its": "not settled when stopped after"}.get(stopped, "ended after")
+    rate = rows * len(fit.trace) / fit.fit_s if fit.fit_s else 0.0
+    out.say(
+        f"{fit.where}: encoded and ready in {fit.ready_s:.1f} s, {how} {steps} in {fit.fit_s:.1f} s, "
+        f"{rate:,.0f} row updates/s",
+        f"    sha256 {fit.digest}",
+    )
+
+
+def _verdict(digests: list[str], shards: int, out: Screen) -> int:
+    out.say(f"(Row updates: rows × iterations. The rows were cut into {counted(shards, 'shards')}.)")
+    if len(digests) == 1:
+        out.say("One fit: nothing to compare. Without --backend local a pool fits as well, to the same sha256.")
+    elif digests[0] == digests[1]:
+        out.say("The bits are the same.")
+    else:
+        out.say("THE BITS DIFFER. This is a fault: please report it.")
+    return 0 if len(set(digests)) == 1 else 1

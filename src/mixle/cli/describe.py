@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -34,16 +35,58 @@ def describe(model: Any, table: Table) -> list[str]:
     Returns
     -------
     list of str
-        One line for each cluster, the heaviest first.
+        One line for each cluster, the heaviest first. Where a class of the rows is known that was not fitted, each line
+        tells what the cluster holds of it.
     """
     weights = [float(weight) for weight in model.w]
     clusters = [dict(zip(table.fields, part.dists, strict=True)) for part in model.components]
     say = _flights(weights, clusters, table.names) if table.noun == "flights" else _penguin
+    held, sizes = _held(model, table), _adding_up(weights)
     lines = []
     for rank, i in enumerate(sorted(range(len(weights)), key=lambda i: -weights[i]), start=1):
         words = ", ".join(text for text in say(clusters[i]) if text)
-        lines.append(f"Cluster {rank} · {_percent(weights[i])} of {table.noun} · {words}")
+        lines.append(f"Cluster {rank} · {sizes[i]} of {table.noun} · {words}{held[i]}")
+    if table.known:
+        lines.append("The species were not fitted: they show, as a check, what the clusters found.")
     return lines
+
+
+def _held(model: Any, table: Table) -> list[str]:
+    """Count the known classes of the rows that each cluster explains best."""
+    if not table.known:
+        return [""] * len(model.w)
+    from mixle.stats import seq_encode
+
+    ((_, payload),) = seq_encode(table.rows, model=model)
+    best = model.seq_posterior(payload).argmax(axis=1).tolist()
+    texts = []
+    for i in range(len(model.w)):
+        counts = Counter(name for name, k in zip(table.known, best, strict=True) if k == i)
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        texts.append(f" · holds {' and '.join(f'{count} {name}' for name, count in ranked) or 'none'}")
+    return texts
+
+
+def _adding_up(shares: list[float]) -> list[str]:
+    """Return shares that sum to 1 as percentages whose printed numbers sum to 100, with a decimal if one is small.
+
+    Examples
+    --------
+    >>> _adding_up([0.335, 0.335, 0.33])
+    ['34 %', '33 %', '33 %']
+    >>> _adding_up([0.4, 0.596, 0.004])
+    ['40.0 %', '59.6 %', '0.4 %']
+    """
+    digits = 1 if any(0.0 < share < 0.01 for share in shares) else 0
+    scaled = [share * 100 * 10**digits for share in shares]
+    units = [math.floor(value) for value in scaled]
+    short = round(sum(scaled)) - sum(units)
+    for i in sorted(range(len(shares)), key=lambda i: units[i] - scaled[i])[:short]:
+        units[i] += 1
+    return [
+        "under 0.1 %" if share > 0.0 and not unit else f"{unit / 10**digits:.{digits}f} %"
+        for share, unit in zip(shares, units, strict=True)
+    ]
 
 
 def _flights(weights: list[float], clusters: list[dict[str, Any]], names: Names) -> Callable[[Any], Iterable[str]]:
@@ -139,7 +182,8 @@ def _delay(law: Any) -> str:
         return f"typically {-minutes:.0f} min early"
     if minutes < 1.5:
         return "typically on time"
-    return f"typically {minutes:.0f} min late (± {spread:.0f})"
+    around = f" (± {spread:.0f})" if spread >= 0.5 else ""
+    return f"typically {minutes:.0f} min late{around}"
 
 
 def _duration(law: Any) -> str:

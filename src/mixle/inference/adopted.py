@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixle.inference.rows import is_cluster_collection
+from mixle.utils.parallel.folding.inputs import is_cluster_collection
 
 __all__ = ["adopt", "encoder_of"]
 

@@ -13,7 +13,6 @@ from mixle.inference.options import (
     as_estimator,
     check_cap,
     check_delta,
-    check_p,
     check_positive,
     choose_objective,
     penalty_of,
@@ -23,6 +22,7 @@ from mixle.inference.progress import Progress
 from mixle.inference.provenance import FitProvenance, attach
 from mixle.inference.resident import Resident
 from mixle.inference.stopping import Score, StopRule
+from mixle.utils.parallel.folding.inputs import check_probability
 
 __all__ = ["Fit", "Fitted", "NoObjective", "warn_all"]
 
@@ -125,7 +125,7 @@ class Fit:
             progress=Progress.choose(settings.get("out"), print_iter, penalised=objective != "mle"),
             on_step=settings.get("on_step"),
         )
-        init_p = check_p("init_p", settings["init_p"])
+        init_p = check_probability(settings["init_p"], "init_p")
         return cls(
             chosen, starter, init_p, objective, loop, bool(settings.get("reuse_estep_ll", True)), settings.get("seed")
         )

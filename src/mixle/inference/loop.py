@@ -56,7 +56,7 @@ class FusedSteps:
         self._estep = None
         estep = self._handle.estep(self._estimator, model)
         self._estep, self._left_out = estep, int(estep.left_out)
-        return _score_of(estep, len(self._handle), self._penalty(model))
+        return _score_of(estep, self._handle, self._penalty(model))
 
     def step(self, model: Any) -> Any:
         """Return the M-step of the statistic that scoring `model` left."""
@@ -88,7 +88,7 @@ class DocumentedSteps:
         if total == -math.inf and callable(getattr(self._handle, "estep", None)):
             estep = self._handle.estep(self._estimator, model)
             if estep.left_out:
-                return _score_of(estep, len(self._handle), self._penalty(model))
+                return _score_of(estep, self._handle, self._penalty(model))
         return Score(float(total) + self._penalty(model))
 
     def step(self, model: Any) -> Any:
@@ -96,9 +96,9 @@ class DocumentedSteps:
         return self._handle.pysp_seq_estimate(self._estimator, model)
 
 
-def _score_of(estep: Any, rows: int, penalty: float) -> Score:
+def _score_of(estep: Any, handle: Any, penalty: float) -> Score:
     left_out = int(estep.left_out)
-    if left_out and left_out >= rows:
+    if left_out and left_out >= getattr(handle, "counted", len(handle)):
         return Score(-math.inf, left_out)
     return Score(float(estep.log_density) + penalty, left_out)
 

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mixle.errors import ImpossibleEvidenceError
 from mixle.utils.parallel.folding.inputs import random_state
 
-__all__ = ["as_estimator", "check_cap", "check_delta", "check_p", "check_positive", "choose_objective", "one_of"]
+__all__ = ["as_estimator", "check_cap", "check_delta", "check_positive", "choose_objective", "one_of"]
 __all__ += ["penalty_of", "refuse_unbuilt", "stream", "validate_keys"]
 
 _OBJECTIVES = ("auto", "mle", "map", "vb")
@@ -78,28 +77,6 @@ def check_positive(name: str, value: Any) -> float | None:
 def check_delta(delta: Any) -> float | None:
     """Return the threshold of convergence; 0 is refused, None means that only the cap stops the loop."""
     return check_positive("delta", delta)
-
-
-def check_p(name: str, p: Any) -> float:
-    """Return the share of rows that a start keeps: a number in (0, 1].
-
-    Raises
-    ------
-    TypeError
-        For a boolean or no number.
-    ImpossibleEvidenceError
-        (a ValueError) for 0: such a start reads nothing.
-    ValueError
-        For any other number outside (0, 1].
-    """
-    if isinstance(p, (bool, np.bool_)) or not isinstance(p, numbers.Real):
-        raise TypeError(f"{name} must be a number in (0, 1], not {p!r}")
-    share = float(p)
-    if share == 0.0:
-        raise ImpossibleEvidenceError(f"{name} must be in (0, 1], not {p!r}: a start needs some rows to read")
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"{name} must be in (0, 1], not {p!r}: it is the share of rows that the start reads")
-    return share
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mixle.errors import BackendError, EmptyDataError
 from mixle.inference.adopted import adopt, encoder_of
 from mixle.inference.options import check_cap
-from mixle.inference.rows import as_rows, is_cluster_collection, row_width
-from mixle.utils.parallel.folding.inputs import check_weights
+from mixle.inference.rows import as_rows, row_width
+from mixle.utils.parallel.folding.inputs import check_weights, is_cluster_collection
 from mixle.utils.parallel.folding.protocol import is_encoded_data_handle
 from mixle.utils.parallel.folding.starts import check_start
 

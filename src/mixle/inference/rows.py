@@ -13,16 +13,9 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import EmptyDataError
+from mixle.utils.parallel.folding.inputs import is_cluster_collection
 
-__all__ = ["as_rows", "is_cluster_collection", "row_width"]
-
-
-def is_cluster_collection(data: Any) -> bool:
-    """Whether `data` is a collection of a cluster framework (RDD, Dask bag, frame or array, Ray data set)."""
-    if isinstance(data, type):
-        return False
-    marks = ("to_delayed", "mapPartitions", "iter_internal_ref_bundles")
-    return any(callable(getattr(data, mark, None)) for mark in marks)
+__all__ = ["as_rows", "row_width"]
 
 
 def as_rows(data: Any, fields: Sequence[Any] | None = None, *, mappings: bool = False, scalars: bool = False) -> Any:

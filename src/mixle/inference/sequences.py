@@ -9,9 +9,13 @@ from mixle.errors import EmptyDataError
 from mixle.inference.adopted import adopt
 from mixle.inference.options import as_estimator, validate_keys
 from mixle.utils.parallel.folding.inputs import check_probability, random_state
-from mixle.utils.parallel.folding.protocol import is_encoded_data_handle
 
 __all__ = ["seq_estimate", "seq_initialize"]
+
+
+def _has(encoded: Any, method: str) -> bool:
+    """Return whether the one documented method that is needed is there: a foreign handle may have no other."""
+    return not isinstance(encoded, type) and callable(getattr(encoded, method, None))
 
 
 def seq_initialize(enc_data: Any, estimator: Any, rng: Any, p: float = 0.1) -> Any:
@@ -47,7 +51,7 @@ def seq_initialize(enc_data: Any, estimator: Any, rng: Any, p: float = 0.1) -> A
     state = random_state(rng)
     estimator = as_estimator(estimator)
     validate_keys(estimator)
-    handle = enc_data if is_encoded_data_handle(enc_data) else adopt(enc_data, estimator)
+    handle = enc_data if _has(enc_data, "pysp_seq_initialize") else adopt(enc_data, estimator)
     if handle is None:
         raise EmptyDataError("seq_initialize received no observations")
     return handle.pysp_seq_initialize(estimator, state, p)
@@ -80,7 +84,7 @@ def seq_estimate(enc_data: Any, estimator: Any, prev_estimate: Any) -> Any:
     """
     estimator = as_estimator(estimator)
     validate_keys(estimator)
-    handle = enc_data if is_encoded_data_handle(enc_data) else adopt(enc_data, estimator)
+    handle = enc_data if _has(enc_data, "pysp_seq_estimate") else adopt(enc_data, estimator)
     if handle is None:
         warnings.warn("seq_estimate received a batch of zero rows and returns the default model", stacklevel=2)
         return estimator.estimate(0.0, estimator.accumulator_factory().make().value())

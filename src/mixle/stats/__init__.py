@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         seq_log_density_sum,
     )
     from mixle.stats.keys import KeyValidationError, validate_estimator_keys
+    from mixle.stats.latent.hmm import HiddenMarkovModelDistribution
+    from mixle.stats.latent.hmm_estimator import HiddenMarkovEstimator, HiddenMarkovModelEstimator
     from mixle.stats.latent.mixture import MixtureDistribution, MixtureEstimator
     from mixle.stats.serialize import register_model
     from mixle.stats.sums import scale_suff_stat
@@ -62,6 +64,9 @@ __all__ = [
     "GaussianEstimator",
     "GeometricDistribution",
     "GeometricEstimator",
+    "HiddenMarkovEstimator",
+    "HiddenMarkovModelDistribution",
+    "HiddenMarkovModelEstimator",
     "IgnoredDistribution",
     "IgnoredEstimator",
     "IntegerCategoricalDistribution",
@@ -134,6 +139,8 @@ _HOMES = {
         "seq_log_density_sum",
     ),
     "keys": ("KeyValidationError", "validate_estimator_keys"),
+    "latent.hmm": ("HiddenMarkovModelDistribution",),
+    "latent.hmm_estimator": ("HiddenMarkovEstimator", "HiddenMarkovModelEstimator"),
     "latent.mixture": ("MixtureDistribution", "MixtureEstimator"),
     "serialize": ("register_model",),
     "sums": ("scale_suff_stat",),

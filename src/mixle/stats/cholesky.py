@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixle._limits import one_blas_thread
+
 __all__ = ["UNIT", "cholesky", "correlation", "smallest_eigenvalue"]
 
 #: Unit roundoff of float64.
@@ -35,6 +37,7 @@ def smallest_eigenvalue(matrix: np.ndarray) -> float:
     return float(np.linalg.eigvalsh(matrix * d[:, None] * d)[0])
 
 
+@one_blas_thread()
 def cholesky(covariance: np.ndarray, what: str = "covar") -> np.ndarray:
     """Return the lower factor L of a covariance, ``L Lᵀ = covariance``, shape (d, d).
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,11 +43,14 @@ class Column(NamedTuple):
         The label of each code.
     missing : ndarray of bool, shape (n,), or None
         Rows without a value.
+    path : tuple of int
+        Fields on the way to it, outermost first.
     """
 
     values: np.ndarray
     labels: tuple[Any, ...] | None = None
     missing: np.ndarray | None = None
+    path: tuple[int, ...] = ()
 
 
 class DistributionSampler(ABC):
@@ -120,8 +123,20 @@ class DataSequenceEncoder(ABC):
         return 0
 
     def slice(self, payload: Any, start: int, stop: int) -> Any:
-        """Return the payload of rows ``start:stop`` (views where possible)."""
-        raise NotImplementedError(f"{type(self).__name__} does not cut its payload")
+        """Return the payload of rows ``start:stop`` (views where possible).
+
+        The base class cuts arrays, and tuples or lists of arrays with one entry per row; other layouts override it.
+        """
+        if isinstance(payload, np.ndarray):
+            return payload[start:stop]
+        try:
+            self.row_count(payload)
+        except NotImplementedError:
+            name = type(self).__name__
+            raise NotImplementedError(
+                f"{name} must define slice(payload, start, stop): its layout is not plain arrays"
+            ) from None
+        return type(payload)(part[start:stop] for part in payload)
 
     def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
         """Return rows ``start:stop`` as plain columns for a start, or None if rows have no fixed columns."""
@@ -307,7 +322,19 @@ class ParameterEstimator(Serializable, ABC):
         return True
 
 
-def iter_blocks(rows: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the fixed blocks ``(start, stop)`` that cover `rows`."""
-    for start in range(0, rows, size):
-        yield start, min(start + size, rows)
+def parts_given(values: Any, owner: str) -> tuple[Any, ...]:
+    """Return the parts that a combinator was made with.
+
+    Raises
+    ------
+    TypeError
+        If `values` is a part itself rather than a sequence of them, or a part is a class rather than an instance.
+    """
+    if not isinstance(values, Sequence) and not hasattr(values, "__iter__"):
+        kind = type(values).__name__
+        raise TypeError(f"a {owner} takes its parts as one sequence: pass [{kind}(...), ...]")
+    parts = tuple(values)
+    for part in parts:
+        if isinstance(part, type):
+            raise TypeError(f"a part of a {owner} is the class {part.__name__}; pass an instance: {part.__name__}(...)")
+    return parts

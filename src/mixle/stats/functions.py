@@ -229,10 +229,17 @@ def _as_rows(data: Any) -> Any:
     return data if hasattr(data, "__len__") and hasattr(data, "__getitem__") else list(data)
 
 
+def _every(rows: Any, i: int, k: int) -> Any:
+    """Return the rows ``i, i + k, ...``; sequences that take no slices (deque) are read one by one."""
+    if isinstance(rows, (np.ndarray, list, tuple, range)):
+        return rows[i::k]
+    return [rows[j] for j in range(i, len(rows), k)]
+
+
 def _encode_chunk(encoder: Any, rows: Sequence[Any], i: int, k: int) -> tuple[int, Any]:
     from mixle.errors import RowError
 
-    part = rows if k == 1 else rows[i::k]
+    part = rows if k == 1 else _every(rows, i, k)
     try:
         payload = encoder.seq_encode(part)
     except RowError as error:
@@ -277,7 +284,7 @@ def seq_log_density(enc_data: Any, model: Any) -> list[np.ndarray]:
 
     Parameters
     ----------
-    enc_data : list of (count, payload), or a handle that can be walked
+    enc_data : handle or list of (count, payload)
         Encoded rows.
     model : distribution or sequence of distributions
         The model; of several, each chunk's array has shape (models, rows).
@@ -289,6 +296,9 @@ def seq_log_density(enc_data: Any, model: Any) -> list[np.ndarray]:
     >>> seq_log_density(seq_encode([0, 0], model=model), model)
     [array([-2., -2.])]
     """
+    if hasattr(enc_data, "pysp_seq_log_density"):
+        scores: list[np.ndarray] = enc_data.pysp_seq_log_density(model)
+        return scores
     chunks = as_encoded_data(enc_data)
     if isinstance(model, (list, tuple)):
         return [np.array([m.seq_log_density(payload) for m in model]) for _, payload in chunks]

@@ -101,6 +101,7 @@ def validate_estimator_keys(estimator: Any) -> None:
     mixle.errors.KeyValidationError: the key 'a' is used by different families: field 0 (GaussianEstimator) and ...
     """
     first: dict[Any, Site] = {}
+    _refuse_nested(estimator, None)
     for site in sites(estimator):
         if type(site.estimator).__name__ == "IgnoredEstimator":
             raise KeyValidationError(f"{site.path}: the key {site.key!r} ties nothing, an Ignored part is never fitted")
@@ -108,6 +109,21 @@ def validate_estimator_keys(estimator: Any) -> None:
         if known is not site:
             _compare(known, site)
     _check_accumulator(estimator, set(first))
+
+
+def _refuse_nested(estimator: Any, outer: Any) -> None:
+    """Refuse a key inside a part that is tied as a whole: its statistic would be pooled twice."""
+    keys = _own_keys(estimator)
+    roles = keys if isinstance(keys, tuple) else (keys,)
+    for key in roles:
+        if key is not None and outer is not None:
+            kind = type(estimator).__name__
+            raise KeyValidationError(
+                f"the key {key!r} of a {kind} lies inside a part tied as a whole by {outer!r}: keep one"
+            )
+    whole = keys if not isinstance(keys, tuple) else keys[1] if len(keys) == 2 else None
+    for _, child in parts_of(estimator):
+        _refuse_nested(child, outer if whole is None else whole)
 
 
 def _compare(a: Site, b: Site) -> None:

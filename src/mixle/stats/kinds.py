@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from mixle._limits import one_blas_thread
 from mixle.stats.leaf import Leaf, Rows
 from mixle.stats.sums import Moments, block_sum, merge_moments, raw_moments, weighted_moments
 
@@ -21,6 +22,7 @@ __all__ = [
     "QuadraticLeaf",
     "SquareLeaf",
     "log_or_floor",
+    "seen_labels",
 ]
 
 #: Stands for log 0 inside products, where an infinity would make NaN.
@@ -138,7 +140,8 @@ class QuadraticLeaf(Leaf):
     def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> Moments:
         """Return the moments about the model's mean, or about the first weighted row."""
         centre = _first_centre(rows.x, weights) if dist is None else self.location(dist)[0]
-        return weighted_moments(rows.x, weights, centre, full=True)
+        with one_blas_thread():
+            return weighted_moments(rows.x, weights, centre, full=True)
 
     def merge(self, a: Moments, b: Moments) -> Moments:
         """Return the moments of both."""
@@ -209,6 +212,15 @@ class LinearLeaf(Leaf):
         return result
 
 
+def seen_labels(labels: tuple[Any, ...], counts: np.ndarray) -> CodeCounts:
+    """Return the counts (L,) or (K, L) of the labels that have weight: rows of weight zero show no label."""
+    weight = counts if counts.ndim == 1 else np.add.reduce(counts, axis=0)
+    keep = np.flatnonzero(weight > 0.0)
+    if len(keep) == len(labels):
+        return CodeCounts(labels, counts)
+    return CodeCounts(tuple(labels[i] for i in keep.tolist()), counts[..., keep])
+
+
 class CodeLeaf(Leaf):
     """Laws over labels: the statistic is the weight of each label."""
 
@@ -233,7 +245,7 @@ class CodeLeaf(Leaf):
     def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> CodeCounts:
         """Return the weight of each label."""
         labels = rows.labels or ()
-        return CodeCounts(labels, np.bincount(rows.x, weights, len(labels))[: len(labels)])
+        return seen_labels(labels, np.bincount(rows.x, weights, len(labels))[: len(labels)])
 
     def merge(self, a: CodeCounts, b: CodeCounts) -> CodeCounts:
         """Return the weight of each label of either, those of `a` first."""

@@ -86,8 +86,20 @@ class Rows(NamedTuple):
 
 
 def as_rows(payload: Any) -> Rows:
-    """Return a leaf's payload as `Rows`; a bare array is the values."""
-    return payload if isinstance(payload, Rows) else Rows(payload)
+    """Return a leaf's payload as `Rows`; a bare array is the values.
+
+    Raises
+    ------
+    TypeError
+        For anything else: rows are encoded first.
+    """
+    if isinstance(payload, Rows):
+        return payload
+    if isinstance(payload, np.ndarray):
+        return Rows(payload)
+    raise TypeError(
+        f"encoded rows are needed, not a {type(payload).__name__}: model.dist_to_encoder().seq_encode(rows)"
+    )
 
 
 class Leaf(ABC):

@@ -113,8 +113,15 @@ def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None) -> np.
     bad = first_not_finite(values)
     if bad is not None:
         entry = int(np.argmin(np.isfinite(values[bad])))
-        raise _bad(float(values[bad, entry]), family, bad).inside(entry)
+        raise _entry_error(float(values[bad, entry]), family, bad).inside(entry)
     return values
+
+
+def _entry_error(value: Any, family: str, row: int) -> RowError:
+    if is_missing(value):
+        hint = "a vector family needs all entries; use a Composite with OptionalEstimator around each column"
+        return RowError(f"{value!r} is missing; {hint}", family, row)
+    return _bad(value, family, row)
 
 
 def _stack_rows(rows: Sequence[Any], family: str, dim: int | None) -> np.ndarray:
@@ -143,6 +150,10 @@ def _entry(value: Any, family: str, row: int, entry: int) -> float:
 def read_integers(rows: Sequence[Any], family: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Return numbers as float64 (n,) and the mask of those that are not integers (None if all are)."""
     values = read_numbers(rows, family)
+    wide = np.abs(values) > 2.0**53
+    if wide.any():
+        row = int(np.argmax(wide))
+        raise RowError(f"{rows[row]!r} is too large: integers beyond 2**53 are not told apart", family, row)
     broken = values != np.floor(values)
     return values, (broken if broken.any() else None)
 

@@ -6,6 +6,7 @@ A serialisable class names its constructor arguments in `_fields`; each is an at
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from typing import Any, ClassVar
 
@@ -17,6 +18,13 @@ __all__ = ["Serializable", "digest", "from_plain", "register_model", "to_plain"]
 
 SCHEMA = 1
 _REGISTERED: dict[str, type] = {}
+_TIMES: dict[str, Any] = {
+    "date": dt.date.fromisoformat,
+    "datetime": dt.datetime.fromisoformat,
+    "time": dt.time.fromisoformat,
+    "timedelta": lambda parts: dt.timedelta(*parts),
+    "numpy": lambda pair: np.array(pair[1], np.int64).astype(np.dtype(pair[0]))[()],
+}
 
 
 def register_model(cls: type) -> type:
@@ -129,10 +137,16 @@ def _text(value: Any) -> str:
 
 def to_plain(value: Any) -> Any:
     """Return `value` in JSON types; tuples, arrays, maps and non-finite floats are tagged."""
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return {"numpy": [value.dtype.str, int(value.astype(np.int64))]}
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
         return value
+    if isinstance(value, (dt.date, dt.time)):  # a datetime is a date
+        return {type(value).__name__: value.isoformat()}
+    if isinstance(value, dt.timedelta):
+        return {"timedelta": [value.days, value.seconds, value.microseconds]}
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": str(value)}
     if isinstance(value, Serializable):
@@ -173,6 +187,8 @@ def from_plain(value: Any) -> Any:
         return {from_plain(key): from_plain(item) for key, item in value["map"]}
     if "bytes" in value:
         return bytes.fromhex(value["bytes"])
+    if len(value) == 1 and (tag := next(iter(value))) in _TIMES:
+        return _TIMES[tag](value[tag])
     raise SerializationError(f"JSON of an unknown form: keys {sorted(map(str, value))}")
 
 

@@ -149,20 +149,25 @@ def weighted_moments(x: np.ndarray, weights: np.ndarray, centre: Any, full: bool
     """
     lift = weights if x.ndim == 1 else weights[:, None]
     blocks = [slice(s, s + BLOCK) for s in range(0, len(x), BLOCK)]
+    # the order of a sum follows the layout of its array: rows of any layout are brought to one
+    buffer, other = np.empty((2, min(BLOCK, len(x)), *x.shape[1:]))
     total, first = 0.0, np.zeros(x.shape[1:])
     for block in blocks:
+        y = np.subtract(x[block], centre, out=buffer[: len(x[block])])
+        y *= lift[block]
         total += float(np.add.reduce(weights[block]))
-        first = first + np.add.reduce((x[block] - centre) * lift[block], axis=0)
+        first = first + np.add.reduce(y, axis=0)
     if total == 0.0:
         return Moments(0.0, 0.0, 0.0, 0.0)
     shift = first / total
     # rows are compared with the rounded mean; what rounding left over is taken out of the scatter again
     rest, scatter = np.zeros(x.shape[1:]), np.zeros(x.shape[1:] * 2 if full else x.shape[1:])
     for block in blocks:
-        y = (x[block] - centre) - shift
-        weighted = y * lift[block]
+        y = np.subtract(x[block], centre, out=buffer[: len(x[block])])
+        y -= shift
+        weighted = np.multiply(y, lift[block], out=other[: len(y)])
         rest = rest + np.add.reduce(weighted, axis=0)
-        scatter = scatter + (weighted.T @ y if full else np.add.reduce(weighted * y, axis=0))
+        scatter = scatter + (weighted.T @ y if full else np.add.reduce(np.multiply(weighted, y, out=weighted), axis=0))
     rest = rest / total
     scatter = scatter - total * (np.multiply.outer(rest, rest) if full else rest * rest)
     return Moments(total, _copy(centre), _plain(shift + rest), _plain(scatter))

@@ -7,8 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.combinators.fields import FieldsAccumulator, FieldsEncoder, FieldsFactory, estimate_fields, plain_list
-from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
+from mixle.stats.combinators.fields import (
+    FieldsAccumulator,
+    FieldsEncoder,
+    FieldsFactory,
+    estimate_fields,
+    keep_fields,
+    plain_list,
+)
+from mixle.stats.contract import (
+    DistributionSampler,
+    ParameterEstimator,
+    SequenceEncodableProbabilityDistribution,
+    parts_given,
+)
 
 __all__ = [
     "CompositeAccumulator",
@@ -57,7 +69,7 @@ class CompositeDistribution(SequenceEncodableProbabilityDistribution):
     _keyword_fields = ("name", "keys")
 
     def __init__(self, dists: Sequence[Any], name: str | None = None, keys: Any = None) -> None:
-        self.dists = tuple(dists)
+        self.dists = parts_given(dists, "Composite")
         if not self.dists:
             raise ValueError("a Composite needs at least one field")
         self.count = len(self.dists)
@@ -126,7 +138,7 @@ class CompositeEstimator(ParameterEstimator):
     _keyword_fields = ("keys", "name")
 
     def __init__(self, estimators: Sequence[Any], keys: Any = None, name: str | None = None) -> None:
-        self.estimators = tuple(estimators)
+        self.estimators = parts_given(estimators, "Composite")
         if not self.estimators:
             raise ValueError("a Composite needs at least one field")
         self.count = len(self.estimators)
@@ -137,8 +149,14 @@ class CompositeEstimator(ParameterEstimator):
         return FieldsFactory(CompositeAccumulator, self.estimators, range(self.count), self.keys)
 
     def estimate(self, nobs: float | None, suff_stat: Any) -> CompositeDistribution:
-        """Return the fitted distribution; `nobs` goes to every field."""
-        return CompositeDistribution(estimate_fields(self.estimators, nobs, suff_stat), self.name, self.keys)
+        """Return the fitted distribution; `nobs` goes to every field, unless the whole is tied: then it is unknown."""
+        known = None if self.keys is not None else nobs
+        return CompositeDistribution(estimate_fields(self.estimators, known, suff_stat), self.name, self.keys)
+
+    def keep_empty(self, model: CompositeDistribution, previous: Any, suff_stat: Any) -> CompositeDistribution:
+        """Return `model` with the empty components of its fields as they were in `previous`."""
+        kept = keep_fields(self.estimators, model.dists, previous, suff_stat)
+        return model if kept is None else CompositeDistribution(kept, model.name, model.keys)
 
     def stack_node(self) -> tuple[str, Any]:
         """Return how this part stacks over a component axis."""

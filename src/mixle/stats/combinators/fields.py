@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from mixle.errors import ArityError, ContractError, RowError
+from mixle.stats.combinators.parts import is_latent, update_part
 from mixle.stats.contract import (
     Column,
     DataSequenceEncoder,
@@ -17,7 +18,15 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 
-__all__ = ["FieldsAccumulator", "FieldsEncoder", "FieldsFactory", "estimate_fields", "plain_list", "split_rows"]
+__all__ = [
+    "FieldsAccumulator",
+    "FieldsEncoder",
+    "FieldsFactory",
+    "estimate_fields",
+    "keep_fields",
+    "plain_list",
+    "split_rows",
+]
 
 
 def split_rows(rows: Sequence[Any], count: int) -> list[Sequence[Any]]:
@@ -38,7 +47,8 @@ def split_rows(rows: Sequence[Any], count: int) -> list[Sequence[Any]]:
     if not set(map(type, rows)) <= {tuple, list}:
         for i, row in enumerate(rows):
             if isinstance(row, (str, bytes, bytearray, Mapping, AbstractSet)) or not np.iterable(row):
-                raise ArityError(f"{row!r:.80} is not a row of {count} fields", row=i)
+                hint = "; rows that are mappings belong to a Record" if isinstance(row, Mapping) else ""
+                raise ArityError(f"{row!r:.80} is not a row of {count} fields{hint}", row=i)
     if set(map(len, rows)) != {count}:
         at = next(i for i, row in enumerate(rows) if len(row) != count)
         raise ArityError(f"expected {count} fields, got {len(rows[at])}", row=at)
@@ -104,11 +114,11 @@ class FieldsEncoder(DataSequenceEncoder):
     def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
         """Return the fields' columns one after another; None if a field has none."""
         result: list[Column] = []
-        for encoder, part in zip(self.encoders, payload, strict=True):
+        for i, (encoder, part) in enumerate(zip(self.encoders, payload, strict=True)):
             columns = encoder.columns(part, start, stop)
             if columns is None:
                 return None
-            result += columns
+            result += [column._replace(path=(i, *column.path)) for column in columns]
         return result
 
 
@@ -131,7 +141,7 @@ class FieldsAccumulator(SequenceEncodableStatisticAccumulator):
         models = (None,) * len(self.accumulators) if estimate is None else estimate.dists
         for accumulator, field, part, model in zip(self.accumulators, self.fields, x, models, strict=True):
             try:
-                accumulator.seq_update(part, weights, model)
+                update_part(accumulator, part, weights, model)
             except RowError as error:
                 raise error.inside(field) from None
 
@@ -222,6 +232,17 @@ def estimate_fields(estimators: Sequence[Any], nobs: float | None, suff_stat: An
     if len(suff_stat) != len(estimators):
         _refuse_arity(suff_stat, len(estimators))
     return [estimator.estimate(nobs, value) for estimator, value in zip(estimators, suff_stat, strict=True)]
+
+
+def keep_fields(estimators: Sequence[Any], dists: Sequence[Any], previous: Any, suff_stat: Any) -> list[Any] | None:
+    """Return the fields with their empty components as they were in `previous`, or None if no field is latent."""
+    old = getattr(previous, "dists", None)
+    if old is None or len(old) != len(dists) or not any(is_latent(estimator) for estimator in estimators):
+        return None
+    return [
+        estimator.keep_empty(new, before, value) if is_latent(estimator) else new
+        for estimator, new, before, value in zip(estimators, dists, old, suff_stat, strict=True)
+    ]
 
 
 def _refuse_arity(value: Any, count: int) -> NoReturn:

@@ -10,6 +10,7 @@ import numpy as np
 from mixle.errors import RowError
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.missing import OptionalEncoder, OptionalRows, of_all_rows
+from mixle.stats.combinators.parts import is_latent, update_part
 from mixle.stats.contract import (
     DistributionSampler,
     ParameterEstimator,
@@ -54,7 +55,7 @@ class OptionalAccumulator(SequenceEncodableStatisticAccumulator):
         """Count missing and present rows; the child sees the present ones."""
         known = self._count(x, weights)
         try:
-            self.accumulator.seq_update(x.payload, known, None if estimate is None else estimate.dist)
+            update_part(self.accumulator, x.payload, known, None if estimate is None else estimate.dist)
         except RowError as error:
             raise of_all_rows(error, x.present) from None
 
@@ -264,13 +265,20 @@ class OptionalEstimator(ParameterEstimator):
     def estimate(self, nobs: float | None, suff_stat: Any) -> OptionalDistribution:
         """Return the fitted distribution; the child is told the weight of present rows."""
         (missing, present), child = suff_stat
-        dist = self.estimator.estimate(present, child)
+        dist = self.estimator.estimate(None if self.keys is not None else present, child)
         p = None
         if self.est_prob:
             extra = self.pseudo_count or 0.0
             total = 2.0 * extra + missing + present
             p = float((missing + extra) / total) if total > 0.0 else 0.5
         return OptionalDistribution(dist, p, self.missing_value, self.name, self.keys)
+
+    def keep_empty(self, model: OptionalDistribution, previous: Any, suff_stat: Any) -> OptionalDistribution:
+        """Return `model` with the empty components of its child as they were in `previous`."""
+        if not (is_latent(self.estimator) and isinstance(previous, OptionalDistribution)):
+            return model
+        kept = self.estimator.keep_empty(model.dist, previous.dist, suff_stat[1])
+        return OptionalDistribution(kept, model.p, model.missing_value, model.name, model.keys)
 
     def stack_node(self) -> tuple[str, Any]:
         """Return how this part stacks over a component axis."""

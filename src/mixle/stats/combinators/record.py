@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.errors import ArityError
-from mixle.stats.combinators.fields import FieldsAccumulator, FieldsEncoder, FieldsFactory, estimate_fields, plain_list
+from mixle.stats.combinators.fields import (
+    FieldsAccumulator,
+    FieldsEncoder,
+    FieldsFactory,
+    estimate_fields,
+    keep_fields,
+    plain_list,
+)
 from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
 
 __all__ = ["RecordAccumulator", "RecordDistribution", "RecordEncoder", "RecordEstimator", "RecordSampler"]
@@ -213,6 +220,11 @@ class RecordEstimator(ParameterEstimator):
         """Return the fitted distribution; `nobs` goes to every field."""
         fitted = estimate_fields(self.estimators, nobs, suff_stat)
         return RecordDistribution(dict(zip(self.fields, fitted, strict=True)), self.name)
+
+    def keep_empty(self, model: RecordDistribution, previous: Any, suff_stat: Any) -> RecordDistribution:
+        """Return `model` with the empty components of its fields as they were in `previous`."""
+        kept = keep_fields(self.estimators, model.dists, previous, suff_stat)
+        return model if kept is None else RecordDistribution(dict(zip(self.fields, kept, strict=True)), model.name)
 
     def stack_node(self) -> tuple[str, Any]:
         """Return how this part stacks over a component axis."""

@@ -10,6 +10,7 @@ from mixle.errors import NonGenerativeSequenceError, RowError
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.ignored import IgnoredEstimator
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
+from mixle.stats.combinators.parts import update_part
 from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, of_its_row
 from mixle.stats.contract import (
     DistributionSampler,
@@ -75,11 +76,11 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
         """Add encoded rows; an element weighs as its row, or by its share of it where lengths are normalised."""
         spread = self._spread(x, weights)
         try:
-            self.element.seq_update(x.elements, spread, None if estimate is None else estimate.dist)
+            update_part(self.element, x.elements, spread, None if estimate is None else estimate.dist)
         except RowError as error:
             raise of_its_row(error, x.offsets) from None
         try:
-            self.length.seq_update(x.lengths, weights, None if estimate is None else estimate.len_dist)
+            update_part(self.length, x.lengths, weights, None if estimate is None else estimate.len_dist)
         except RowError as error:
             raise error.inside("length") from None
 
@@ -291,7 +292,7 @@ class SequenceEstimator(ParameterEstimator):
     def estimate(self, nobs: float | None, suff_stat: Any) -> SequenceDistribution:
         """Return the fitted distribution; the children are told the weight of elements, and of rows."""
         _, element_nobs, length_nobs, elements, lengths = suff_stat
-        dist = self.estimator.estimate(element_nobs, elements)
+        dist = self.estimator.estimate(None if self.keys is not None else element_nobs, elements)
         estimator = self._length()
         length = self.len_dist if estimator is not self.len_estimator else estimator.estimate(length_nobs, lengths)
         return SequenceDistribution(dist, length, self.len_normalized, self.name, self.keys)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixle._limits import one_blas_thread
 from mixle.stats.cholesky import UNIT, cholesky, correlation, smallest_eigenvalue
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import floor_variance, positive, vector
@@ -188,6 +189,7 @@ class MultivariateGaussianEstimator(LeafEstimator):
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
         self.leaf = _MultivariateGaussian(self.dim)
 
+    @one_blas_thread()
     def _estimate(self, stat: Moments) -> MultivariateGaussianDistribution:
         weight, mean, scatter = float(stat.weight), dimensioned(self, stat.mean), np.asarray(stat.scatter, float)
         (c_mean, c_var), (m0, v0) = self.pseudo_count, self.suff_stat
@@ -200,7 +202,7 @@ class MultivariateGaussianEstimator(LeafEstimator):
             covar = (scatter + c_var * (v0 + np.multiply.outer(shift, shift))) / (weight + c_var)
         else:
             covar = scatter / weight if weight > 0.0 else np.zeros((len(mean), len(mean)))
-        covar = np.array(np.broadcast_to(covar, (len(mean), len(mean))))
+        covar = _within_bounds(np.array(np.broadcast_to(covar, (len(mean), len(mean)))))
         covar, notes = self._floored(mean, covar)
         covar, more = _with_ridge(covar)
         return repaired(MultivariateGaussianDistribution(mean, covar, self.name, self.keys), *notes, *more)
@@ -215,8 +217,19 @@ class MultivariateGaussianEstimator(LeafEstimator):
         variances, floored = floor_variance(mean, np.diagonal(covar), None)
         if not floored:
             return covar, ()
+        raised = variances > np.diagonal(covar)
+        covar[raised, :] = covar[:, raised] = 0.0  # what is left of a constant column is rounding
         covar[np.diag_indices(len(mean))] = variances
         return covar, ("MultivariateGaussian: a variance was raised to its floor",)
+
+
+def _within_bounds(covar: np.ndarray) -> np.ndarray:
+    """Return the covariance made symmetric, no entry larger than its two variances allow."""
+    size = np.sqrt(np.maximum(np.diagonal(covar), 0.0))
+    bound = size[:, None] * size
+    bounded = np.clip(0.5 * covar + 0.5 * covar.T, -bound, bound)
+    bounded[np.diag_indices(len(covar))] = np.diagonal(covar)
+    return bounded
 
 
 def _with_ridge(covar: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:

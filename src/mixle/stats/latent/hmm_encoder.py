@@ -1,13 +1,9 @@
-"""Encoded sequences of a hidden Markov model: batches of sequences of like length, time-major.
-
-Sequences are sorted by length, longest first, and cut into batches. A batch holds the first elements of all its
-sequences, then their second elements, and so on: one small matrix product per step serves them all, and the elements
-of a step are neighbours. No step is padded.
-"""
+"""Encoded sequences of a hidden Markov model, their elements in the order of the batches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -16,48 +12,14 @@ import numpy as np
 from mixle.errors import RowError
 from mixle.stats.combinators.ragged import SequenceEncoder
 from mixle.stats.contract import Column, DataSequenceEncoder
+from mixle.stats.latent.hmm_batches import Batch, batches, ends_of, places, sources
 from mixle.stats.latent.hmm_take import take
+from mixle.stats.starts import Centres
 
-__all__ = ["PICKS", "Batch", "Chains", "HiddenMarkovDataEncoder", "picked"]
+__all__ = ["PICKS", "Chains", "HiddenMarkovDataEncoder", "picked"]
 
-#: Sequences of a batch at most, and elements of a batch unless one sequence has more.
-BATCH_ROWS, BATCH_ELEMENTS = 1000, 1 << 19
 #: Elements that a sequence shows to a start.
 PICKS = 32
-
-
-class Batch(NamedTuple):
-    """Sequences that are worked on together.
-
-    Attributes
-    ----------
-    rows : ndarray of int, shape (n,)
-        Their positions in the chunk, the longest first.
-    counts : ndarray of int, shape (T,)
-        How many of them have a t-th element: they are the first ones.
-    starts : ndarray of int, shape (T + 1,)
-        Where the elements of a step start, relative to the batch; last, how many there are.
-    offset : int
-        Where the elements of the batch start in the chunk.
-    """
-
-    rows: np.ndarray
-    counts: np.ndarray
-    starts: np.ndarray
-    offset: int
-
-    @property
-    def total(self) -> int:
-        """Return the number of elements."""
-        return int(self.starts[-1])
-
-    def ranks(self) -> np.ndarray:
-        """Return the sequence of each element, as its position in `rows`."""
-        return np.arange(self.total) - np.repeat(self.starts[:-1], self.counts)
-
-    def steps(self) -> np.ndarray:
-        """Return the time of each element."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
 
 
 class Chains(NamedTuple):
@@ -88,47 +50,8 @@ class Chains(NamedTuple):
         return int(self.sizes.sum())
 
     def batches(self) -> list[Batch]:
-        """Return the batches; sequences without elements are in none."""
+        """Return the batches of the sequences."""
         return batches(self.sizes)
-
-
-def batches(sizes: np.ndarray) -> list[Batch]:
-    """Return the batches of sequences of these lengths.
-
-    Examples
-    --------
-    >>> batch, = batches(np.array([1, 3, 0]))
-    >>> batch.rows.tolist(), batch.counts.tolist()
-    ([1, 0], [2, 1, 1])
-    """
-    order = np.argsort(-sizes, kind="stable")
-    order = order[: int(np.count_nonzero(sizes))]
-    if not len(order):
-        return []
-    evenly = -(-len(order) // -(-len(order) // BATCH_ROWS))
-    width = -(-evenly // 8) * 8
-    result, first, offset = [], 0, 0
-    while first < len(order):
-        rows = order[first : first + width]
-        ends = np.cumsum(sizes[rows])
-        rows = rows[: max(1, int(np.searchsorted(ends, BATCH_ELEMENTS, side="right")))]
-        own = sizes[rows]
-        counts = len(rows) - np.cumsum(np.bincount(own))[:-1]
-        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        result.append(Batch(rows, counts, starts, offset))
-        first, offset = first + len(rows), offset + int(starts[-1])
-    return result
-
-
-def sources(sizes: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return where each element of the batches stands among sequences laid end to end from `offsets` on."""
-    parts = [offsets[batch.rows][batch.ranks()] + batch.steps() for batch in batches(sizes)]
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-def ends_of(sizes: np.ndarray) -> np.ndarray:
-    """Return where sequences laid end to end start, and the end of the last."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
 
 class HiddenMarkovDataEncoder(DataSequenceEncoder):
@@ -151,16 +74,90 @@ class HiddenMarkovDataEncoder(DataSequenceEncoder):
         RowError
             For a row that is not a sequence, or with the element that cannot be read as the innermost field.
         """
-        if not {type(row) for row in rows} <= {list, tuple, np.ndarray} or any(np.ndim(row) == 0 for row in rows[:1]):
-            self._refuse(rows[:0], rows)
         try:
             sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-            order = sources(sizes, ends_of(sizes)[:-1])
-            elements = self.encoder.seq_encode(_ordered(rows, order))
+            elements = self.encoder.seq_encode(_ordered(rows, sizes))
         except (RowError, TypeError):
-            self._refuse(rows, rows)
+            SequenceEncoder(self.encoder, self.length).seq_encode(rows)  # names the first bad row as the rows stand
             raise
         try:
             return Chains(sizes, elements, self.length.seq_encode(sizes.tolist()))
         except RowError as error:
             raise error.inside("length") from None
+
+    def row_count(self, payload: Chains) -> int:
+        """Return the number of sequences."""
+        return payload.rows
+
+    def nbytes(self, payload: Chains) -> int:
+        """Return the bytes of sizes, elements and lengths."""
+        children = self.encoder.nbytes(payload.elements) + self.length.nbytes(payload.lengths)
+        return int(payload.sizes.nbytes) + children
+
+    def slice(self, payload: Chains, start: int, stop: int) -> Chains:
+        """Return sequences ``start:stop``."""
+        return self.take(payload, np.arange(start, max(start, stop)))
+
+    def take(self, payload: Chains, index: np.ndarray) -> Chains:
+        """Return the sequences at `index`, in that order."""
+        sizes = payload.sizes[index]
+        offsets = ends_of(payload.sizes)[:-1]
+        order = places(payload.sizes)[sources(sizes, offsets[index])]
+        return Chains(sizes, take(self.encoder, payload.elements, order), take(self.length, payload.lengths, index))
+
+    def columns(self, payload: Chains, start: int, stop: int) -> list[Column] | None:
+        """Return `PICKS` elements of each sequence, evenly spaced, as that many groups of columns."""
+        part = payload if (start, stop) == (0, payload.rows) else self.slice(payload, start, stop)
+        elements = self.encoder.columns(part.elements, 0, part.total)
+        if not elements:
+            return None if elements is None else []
+        where = _pick(part)
+        return [_at(column, places) for places in where.T for column in elements]
+
+
+def _ordered(rows: Sequence[Any], sizes: np.ndarray) -> Sequence[Any]:
+    """Return the elements of all rows in the order of the batches."""
+    kinds = {type(row) for row in rows}
+    if any(issubclass(kind, (Mapping, AbstractSet)) for kind in kinds):
+        raise TypeError("a mapping or a set is not a sequence of elements")
+    order = sources(sizes, ends_of(sizes)[:-1])
+    if kinds == {np.ndarray} and len({(row.ndim, row.dtype) for row in rows}) == 1:
+        joined: Any = np.concatenate(list(rows))
+        return joined[order]  # type: ignore[no-any-return]
+    laid = list(chain.from_iterable(rows))
+    return [laid[i] for i in order.tolist()]
+
+
+def _pick(part: Chains) -> np.ndarray:
+    """Return the places (n, PICKS) of evenly spaced elements of each sequence; -1 for a sequence without any."""
+    result = np.full((part.rows, PICKS), -1, np.int64)
+    some = part.sizes > 0
+    sizes, offsets = part.sizes[some], ends_of(part.sizes)[:-1][some]
+    times = ((np.arange(PICKS) + 0.5) / PICKS * sizes[:, None]).astype(np.int64)
+    result[some] = places(part.sizes)[offsets[:, None] + times]
+    return result
+
+
+def _at(column: Column, places: np.ndarray) -> Column:
+    gone = places < 0
+    values = column.values[places] if len(column.values) else np.zeros(len(places), column.values.dtype)
+    missing = gone if column.missing is None else gone | column.missing[places] if len(column.missing) else gone
+    return Column(values, column.labels, missing if missing.any() else None)
+
+
+def picked(centres: Centres) -> tuple[Column, ...]:
+    """Return the elements behind centres that were seeded on sequences, as columns of elements."""
+    width = len(centres.columns) // PICKS
+    return tuple(_joined(centres.columns[j::width]) for j in range(width))
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    gone = np.concatenate([np.zeros(len(p.values), bool) if p.missing is None else p.missing for p in parts])
+    if parts[0].labels is None:
+        return Column(np.concatenate([p.values for p in parts]), None, gone)
+    table: dict[Any, int] = {}
+    codes = []
+    for p in parts:
+        own = np.array([table.setdefault(label, len(table)) for label in p.labels or ()], np.intp)
+        codes.append(own[p.values] if len(own) else np.zeros(len(p.values), np.intp))
+    return Column(np.concatenate(codes), tuple(table), gone)

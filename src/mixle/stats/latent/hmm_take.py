@@ -51,7 +51,7 @@ def take(encoder: Any, payload: Any, index: np.ndarray) -> Any:
 
 
 @take.register
-def _leaf(encoder: LeafEncoder, payload: Any, index: np.ndarray) -> Any:
+def _leaf(_: LeafEncoder, payload: Any, index: np.ndarray) -> Any:
     if isinstance(payload, np.ndarray):
         return payload[index]
     x = tuple(part[index] for part in payload.x) if isinstance(payload.x, tuple) else payload.x[index]
@@ -93,7 +93,7 @@ def _per_component(encoder: PerComponentEncoder, payload: Any, index: np.ndarray
 
 
 @take.register
-def _null(encoder: NullEncoder, payload: Any, index: np.ndarray) -> int:
+def _null(_: NullEncoder, __: Any, index: np.ndarray) -> int:
     return len(index)
 
 

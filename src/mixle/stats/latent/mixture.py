@@ -8,12 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixle.stats.combinators.parts import is_latent
 from mixle.stats.contract import (
     DistributionSampler,
     ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
+    parts_given,
 )
 from mixle.stats.domains import fraction, nonnegative, probabilities
+from mixle.stats.keys import has_keys
 from mixle.stats.kinds import log_or_floor
 from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
 from mixle.stats.latent.mixture_encoder import mixture_encoder
@@ -36,6 +39,8 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         Label carried along.
     weights : array_like, optional
         Another name of `w`.
+    keys : (hashable, hashable)
+        Tying keys of the weights and of the components.
 
     Raises
     ------
@@ -51,10 +56,17 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
     """
 
     _fields: ClassVar[tuple[str, ...]] = ("components", "w")
-    _keyword_fields: ClassVar[tuple[str, ...]] = ("name",)
+    _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
 
-    def __init__(self, components: Sequence[Any], w: Any = None, name: str | None = None, weights: Any = None) -> None:
-        self.components = list(components)
+    def __init__(
+        self,
+        components: Sequence[Any],
+        w: Any = None,
+        name: str | None = None,
+        weights: Any = None,
+        keys: tuple[Any, Any] | None = (None, None),
+    ) -> None:
+        self.components = list(parts_given(components, "Mixture"))
         if not self.components:
             raise ValueError("a mixture needs at least one component")
         given = w if w is not None else weights
@@ -64,6 +76,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         if len(self.w) != len(self.components):
             raise ValueError(f"a mixture of {len(self.components)} components needs as many weights, got {len(self.w)}")
         self.name = name
+        self.keys: tuple[Any, Any] = (None, None) if keys is None else (keys[0], keys[1])
 
     @property
     def num_components(self) -> int:
@@ -114,7 +127,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         """Return the estimator; `pseudo_count` weighs this mixture's parameters as a prior."""
         children = [component.estimator(pseudo_count) for component in self.components]
         prior = None if pseudo_count is None else self.w
-        return MixtureEstimator(children, suff_stat=prior, pseudo_count=pseudo_count, name=self.name)
+        return MixtureEstimator(children, None, prior, pseudo_count, self.name, self.keys)
 
     def dist_to_encoder(self) -> Any:
         """Return the components' encoder, or one that encodes for each of them where they differ."""
@@ -191,7 +204,7 @@ class MixtureEstimator(ParameterEstimator):
         robust: bool = False,
         init: str | None = None,
     ) -> None:
-        self.estimators = list(estimators)
+        self.estimators = list(parts_given(estimators, "Mixture"))
         count = len(self.estimators)
         if not count:
             raise ValueError("a mixture needs at least one component estimator")
@@ -243,11 +256,12 @@ class MixtureEstimator(ParameterEstimator):
         slack = 64 * np.finfo(np.float32).eps * max(1.0, total)
         if nobs is not None and self.keys[0] is None and total > nobs + slack:
             raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
+        tied = self.keys[1] is not None  # a pooled component has seen more than its own count
         fitted = [
-            estimator.estimate(float(count), child)
+            estimator.estimate(None if tied else float(count), child)
             for estimator, count, child in zip(self.estimators, counts, children, strict=True)
         ]
-        return MixtureDistribution(fitted, self._weights(counts, total), name=self.name)
+        return MixtureDistribution(fitted, self._weights(counts, total), self.name, keys=self.keys)
 
     def _weights(self, counts: np.ndarray, total: float) -> np.ndarray:
         k = len(counts)
@@ -269,12 +283,24 @@ class MixtureEstimator(ParameterEstimator):
         return w / float(np.add.reduce(w))
 
     def keep_empty(self, model: MixtureDistribution, previous: Any, suff_stat: Any) -> MixtureDistribution:
-        """Return `model` with the components that no row belongs to as they were in `previous`."""
+        """Return `model` with the components that no row belongs to as they were in `previous`.
+
+        A component that is tied elsewhere has the pooled statistic and is left alone.
+        """
         counts = np.asarray(suff_stat[0], float)  # the counts come first in either layout
         old = getattr(previous, "components", None)
-        empty = np.flatnonzero(counts == 0.0)
-        if not empty.size or old is None or len(old) != len(counts) or self.pseudo_count:
+        if old is None or len(old) != len(counts) or self.pseudo_count or self.keys[1] is not None:
             return model
+        empty = [k for k in np.flatnonzero(counts == 0.0).tolist() if not has_keys(self.estimators[k])]
         components = [old[k] if k in empty else c for k, c in enumerate(model.components)]
-        note = f"empty components kept as they were: {empty.tolist()}"
-        return repaired(MixtureDistribution(components, model.w, name=model.name), *model.numerical_repairs(), note)
+        latent = [k for k, estimator in enumerate(self.estimators) if k not in empty and is_latent(estimator)]
+        if latent:
+            children = split_value(suff_stat)[1]
+            for k in latent:
+                components[k] = self.estimators[k].keep_empty(components[k], old[k], children[k])
+        if not empty and not latent:
+            return model
+        notes = model.numerical_repairs()
+        if empty:
+            notes = (*notes, f"empty components kept as they were: {empty}")
+        return repaired(MixtureDistribution(components, model.w, model.name, keys=model.keys), *notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from mixle.stats.stacking.general import GeneralParts
 from mixle.stats.stacking.plan import Attached
 from mixle.stats.stacking.statistic import StackedStatistic, merge_stacked
 from mixle.stats.stacking.tree import Node, Slot, flatten, signature, unify
-from mixle.stats.stacking.walk import accumulate_given
+from mixle.stats.stacking.walk import Walk, accumulate_given
 from mixle.stats.starts import Centres, near_hard, sample_size, seed_centres
 
 __all__ = ["MixtureAccumulator", "MixtureFactory", "split_value"]
@@ -109,8 +109,17 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             if stat is not None:
                 self._add(stat)
             return density, left_out
-        slot = Slot(0, Node("general", None, (), tuple(estimate.components)), -1, ())
-        parts = GeneralParts((Attached(slot, None, x, None),), len(self.children), walk.rows)
+        parts, sink = self._apart(x, estimate.components, walk.rows)
+        _, density, left_out = walk.accumulate(weights, None, sink)
+        parts.values()
+        return density, left_out
+
+    def _apart(
+        self, x: Any, components: Sequence[Any], rows: int
+    ) -> tuple[GeneralParts, Callable[[int, int, np.ndarray], None]]:
+        """Return the components' own accumulators over a chunk, and what adds a block of responsibilities to them."""
+        slot = Slot(0, Node("general", None, (), tuple(components)), -1, ())
+        parts = GeneralParts((Attached(slot, None, x, None),), len(self.children), rows)
         parts.accumulators[0] = self.children
         parts.encoders = {(0, k): child.acc_to_encoder() for k, child in enumerate(self.children)}
 
@@ -118,9 +127,19 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             self.counts += np.add.reduce(r, axis=1)
             parts.update(start, stop, r)
 
-        _, density, left_out = walk.accumulate(weights, None, sink)
+        return parts, sink
+
+    def add_given(
+        self, walk: Walk, x: Any, components: Sequence[Any], given: Callable[[], Iterator[tuple[int, int, np.ndarray]]]
+    ) -> None:
+        """Add encoded rows with responsibilities that come from elsewhere, as `Walk.gather` takes them."""
+        if self.stacked and signature(walk.node) == self.tree:
+            self._add(walk.gather(self.node, given))
+            return
+        parts, sink = self._apart(x, components, walk.rows)
+        for start, stop, r in given():
+            sink(start, stop, r[:, : stop - start])
         parts.values()
-        return density, left_out
 
     def _check(self, estimate: Any) -> None:
         """Refuse a model that gives no responsibilities for these components."""
@@ -163,9 +182,10 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             r[:, : stop - start] = near_hard(columns, centres) * kept[start:stop]
             return r
 
-        self._given(enc, len(draws), given, _rng(float(draws[0])))
+        self.initialize_given(enc, len(draws), given, _rng(float(draws[0])))
 
-    def _given(self, enc: Any, rows: int, given: Any, rng: Any) -> None:
+    def initialize_given(self, enc: Any, rows: int, given: Any, rng: Any) -> None:
+        """Add encoded rows before there is a model; `given` is as `accumulate_given` takes it."""
         if self.stacked:
             self._add(accumulate_given(self.node, enc, rows, given, rng))
             return
@@ -202,7 +222,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             part[:, stop - start :] = 0.0
             return part
 
-        self._given(x, rows, given, rng)
+        self.initialize_given(x, rows, given, rng)
 
     def combine(self, suff_stat: Any) -> MixtureAccumulator:
         """Add another statistic, of either layout."""

@@ -72,7 +72,8 @@ class Features:
     attached : tuple of Attached
         The chunk's payload by slot.
     labels : dict
-        Labels of each code slot in the order of their columns, by slot index.
+        Labels of each code slot in the order of their columns, by slot index. They are the model's, so that a row's
+        bits do not depend on its neighbours' labels; one more column serves all labels that the model does not list.
     dense_labels : bool
         Whether labels stand in the block one-hot.
     """
@@ -88,15 +89,17 @@ class Features:
         self.plan, self.frame, self.dense_labels = plan, frame, dense_labels
         self.parts = {part.slot.index: part for part in attached}
         self.first_code: dict[int, int] = {}
+        self.strangers: dict[int, tuple[Any, ...]] = {}
         total = 0
         for slot in plan.codes:
             self.first_code[slot.index] = total
-            total += len(labels[slot.index])
+            total += len(labels[slot.index]) + 1
         self.labels, self.total_labels = labels, total
         self.width = plan.dense + (total if dense_labels else 0)
         self.block = aligned(self.width, BLOCK)
         self.block[0] = 1.0
         self.remaps = {slot.index: self._remap(slot.index) for slot in plan.codes}
+        self.sparse: dict[int, Any] = {}
         self._shift = np.arange(BLOCK)
         self._ones: list[np.ndarray] = []
         self._raw = {slot.index: aligned(d, BLOCK) for slot, _, d in plan.quadratic}
@@ -106,7 +109,18 @@ class Features:
         rows = self.parts[index].rows
         own = rows.labels if rows is not None and rows.labels else ()
         position = {label: i for i, label in enumerate(self.labels[index])}
-        return np.array([self.first_code[index] + position[label] for label in own], dtype=np.intp)
+        spare = len(position)
+        self.strangers[index] = tuple(label for label in own if label not in position)
+        return np.array([self.first_code[index] + position.get(label, spare) for label in own], dtype=np.intp)
+
+    def strangers_of(self, index: int, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows (relative to `start`) whose label the model does not list, and which stranger each has."""
+        part: Any = self.parts[index]
+        a, b, where = part.span(start, stop)
+        number = {label: i for i, label in enumerate(self.strangers[index])}
+        which = np.array([number.get(label, -1) for label in part.rows.labels], dtype=np.intp).take(part.rows.x[a:b])
+        odd = np.flatnonzero(which >= 0)
+        return (odd if isinstance(where, slice) else where[odd]), which[odd]
 
     def fill(self, start: int, stop: int, group: int = 0) -> np.ndarray:
         """Return features × rows of chunk rows ``start:stop``, zero-padded to a multiple of 8 columns."""

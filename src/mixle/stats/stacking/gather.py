@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mixle.stats.domains import VARIANCE_FLOOR
-from mixle.stats.kinds import CodeCounts, LinearSums
-from mixle.stats.stacking.features import Features, fill_pairs, product
+from mixle.stats.kinds import CodeCounts, LinearSums, seen_labels
+from mixle.stats.stacking.features import Features, fill_pairs, tiles
 from mixle.stats.stacking.natural import sparse_labels
 from mixle.stats.stacking.statistic import OptionalWeights, StackedStatistic
 from mixle.stats.sums import Moments
@@ -46,25 +46,33 @@ class Gather:
         centres: dict[tuple[int, int], np.ndarray] | None = None,
     ) -> None:
         self.features, self.plan, self.count = features, features.plan, count
-        self.groups = features.frame.groups
+        self.groups, self.tiles = features.frame.groups, tiles(count)
         self.sums = np.zeros((count, features.width))
         self.label_sums = None if features.dense_labels else np.zeros((features.total_labels + 1, count))
+        self.strangers = {i: np.zeros((count, len(found))) for i, found in features.strangers.items() if found}
         self.direct, self.centres = direct or [], centres or {}
-        self.own = {(index, k): _Scatter(features, position, index) for position, index, k in self.direct}
+        self.own = {(index, k): _Scatter(features, index) for _, index, k in self.direct}
         self.flagged: dict[int, np.ndarray] = {}
 
     def add(self, start: int, stop: int, block: np.ndarray | None, r: np.ndarray) -> None:
         """Add a block of rows; `block` is its feature block if that is still standing."""
         if len(self.groups) == 1:
             block = self.features.fill(start, stop) if block is None else block
-            self.sums += r @ block.T
+            for a, b in self.tiles:
+                self.sums[a:b] += r[a:b] @ block.T
         else:
             for g, group in enumerate(self.groups):
-                self.sums[group] += r[group] @ self.features.fill(start, stop, g).T
+                block = self.features.fill(start, stop, g)
+                for a, b in tiles(len(group)):
+                    self.sums[group[a:b]] += r[group[a:b]] @ block.T
+        for index, counts in self.strangers.items():
+            rows_of, which = self.features.strangers_of(index, start, stop)
+            for k in range(self.count if len(which) else 0):
+                counts[k] += np.bincount(which, r[k, rows_of], counts.shape[1])
         if self.label_sums is not None:
             rows = stop - start
-            matrix = sparse_labels(self.features, self.plan, start, stop)
-            self.label_sums += matrix.T @ np.ascontiguousarray(r[:, :rows].T)
+            _, by_label = sparse_labels(self.features, self.plan, start, stop)
+            self.label_sums += by_label @ np.ascontiguousarray(r[:, :rows].T)
         for (index, k), scatter in self.own.items():
             scatter.add(start, stop, self.centres[index, k], r[k])
 
@@ -104,18 +112,18 @@ class Gather:
         for position, (slot, row, d) in enumerate(self.plan.quadratic):
             centre, _, factor = self.features.frame.whitenings[position]
             weight = self.sums[:, self.plan.gate_row(slot)]
-            shift, scatter, lost = unpack_moments(weight, self.sums[:, row : row + d + d * (d + 1) // 2], d)
-            self.quadratic[slot.index] = (
-                np.repeat(centre[None, :], self.count, axis=0),
-                shift @ factor.T,
-                np.array([factor @ s @ factor.T for s in scatter]),
-            )
+            shift, scatter, size = moments_of(weight, self.sums[:, row : row + d + d * (d + 1) // 2], factor)
+            centres = np.repeat(centre[None, :], self.count, axis=0)
+            for (index, k), own in self.own.items():
+                if index == slot.index:
+                    centres[k] = self.centres[index, k]
+                    shift[k], scatter[k], size[k] = own.moments(float(weight[k]))
+            self.quadratic[slot.index] = (centres, shift, scatter)
+            floor = weight[:, None] * VARIANCE_FLOOR * np.square(centres + shift)
+            lost = (size > LOSS * np.maximum(np.diagonal(scatter, axis1=1, axis2=2), floor)).any(axis=1)
             for k in np.flatnonzero(lost).tolist():
-                if (slot.index, k) not in self.own:
-                    self.centres[slot.index, k] = self.quadratic[slot.index][0][k] + self.quadratic[slot.index][1][k]
-                    self.quadratic_flagged[slot.index, k] = _Scatter(self.features, position, slot.index)
-        for (index, k), own in self.own.items():
-            self._settle(index, k, own)
+                self.centres[slot.index, k] = centres[k] + shift[k]
+                self.quadratic_flagged[slot.index, k] = _Scatter(self.features, slot.index)
 
     @property
     def needs_second_pass(self) -> bool:
@@ -148,8 +156,7 @@ class Gather:
     def _settle(self, index: int, k: int, own: _Scatter) -> None:
         centre, shift, scatter = self.quadratic[index]
         centre[k] = self.centres[index, k]
-        weight = self.sums[k, self.plan.gate_row(self.plan.slots[index])]
-        shift[k], scatter[k] = own.moments(weight)
+        shift[k], scatter[k], _ = own.moments(float(self.sums[k, self.plan.gate_row(self.plan.slots[index])]))
 
     def statistic(self, general: dict[int, tuple[Any, ...]], tree: tuple[Any, ...]) -> StackedStatistic:
         """Return the statistic; `general` has the values of general slots by slot index."""
@@ -184,45 +191,59 @@ class Gather:
             counts = self.sums[:, self.plan.dense + first : self.plan.dense + first + len(labels)].copy()
         else:
             counts = np.ascontiguousarray(self.label_sums[first : first + len(labels)].T)
-        # labels that only the model lists are not evidence: they stay out unless a row of the chunk has them
-        rows = self.features.parts[index].rows
-        seen = set(rows.labels or ()) if rows is not None else set()
-        keep = [i for i, label in enumerate(labels) if label in seen]
-        return CodeCounts(tuple(labels[i] for i in keep), counts[:, keep])
+        if index in self.strangers:
+            labels, counts = (
+                (*labels, *self.features.strangers[index]),
+                np.concatenate([counts, self.strangers[index]], axis=1),
+            )
+        return seen_labels(labels, counts)
 
 
 class _Scatter:
-    """Full scatter of one component of a quadratic slot about a centre of its own."""
+    """Full scatter of one component of a quadratic slot about a centre of its own, in the units of the rows."""
 
-    def __init__(self, features: Features, position: int, index: int) -> None:
-        self.features, self.position, self.index = features, position, index
-        d = features.plan.widths[index]
-        self.sums = np.zeros((1, d + d * (d + 1) // 2))
-        self.d = d
+    def __init__(self, features: Features, index: int) -> None:
+        self.features, self.index, self.d = features, index, features.plan.widths[index]
+        self.sums = np.zeros((1, self.d + self.d * (self.d + 1) // 2))
 
     def add(self, start: int, stop: int, centre: np.ndarray, r: np.ndarray) -> None:
         """Add a block of rows with weights `r`."""
         raw = self.features.raw_columns(self.index, start, stop, centre)
         block = np.empty((self.sums.shape[1], raw.shape[1]))
-        product(self.features.frame.whitenings[self.position].w, raw, block[: self.d])
+        block[: self.d] = raw
         fill_pairs(block, 0, self.d)
         self.sums[0] += block @ r[: block.shape[1]]
 
-    def moments(self, weight: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return (shift, scatter) in the units of the rows."""
-        factor = self.features.frame.whitenings[self.position].factor
-        shift, scatter, _ = unpack_moments(np.array([weight]), self.sums, self.d)
-        return shift[0] @ factor.T, factor @ scatter[0] @ factor.T
+    def moments(self, weight: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (shift, scatter, size of the terms), each of one component."""
+        shift, scatter, size = moments_of(np.array([weight]), self.sums, np.eye(self.d))
+        return shift[0], scatter[0], size[0]
 
 
-def unpack_moments(weight: np.ndarray, sums: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return shifts (K, d), scatters (K, d, d), and which components lost digits, from sums of y and its products."""
+def moments_of(weight: np.ndarray, sums: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return moments from sums of y and of its products, rows being ``factor @ y``.
+
+    Parameters
+    ----------
+    weight : ndarray, shape (K,)
+        Weight of each component.
+    sums : ndarray, shape (K, d + d (d + 1) / 2)
+        Sums of the d columns y, and of their products (i, j ≥ i) in order of i.
+    factor : ndarray, shape (d, d)
+        Transform back to the rows.
+
+    Returns
+    -------
+    (ndarray, ndarray, ndarray)
+        Shifts (K, d), scatters (K, d, d), and the size (K, d) of the terms that each variance is the difference of.
+    """
+    d = len(factor)
     i, j = np.triu_indices(d)
     with np.errstate(divide="ignore", invalid="ignore"):
         shift = np.where(weight[:, None] > 0.0, sums[:, :d] / weight[:, None], 0.0)
     second = np.zeros((len(weight), d, d))
     second[:, i, j] = second[:, j, i] = sums[:, d:]
-    scatter = second - weight[:, None, None] * shift[:, :, None] * shift[:, None, :]
-    diagonal, whole = np.diagonal(scatter, axis1=1, axis2=2), np.diagonal(second, axis1=1, axis2=2)
-    lost = (whole > LOSS * np.maximum(diagonal, weight[:, None] * VARIANCE_FLOOR * whole)).any(axis=1)
-    return shift, scatter, lost
+    scatter = factor @ (second - weight[:, None, None] * shift[:, :, None] * shift[:, None, :]) @ factor.T
+    size = np.abs(factor) @ np.abs(second) @ np.abs(factor).T
+    symmetric = 0.5 * scatter + 0.5 * scatter.transpose(0, 2, 1)
+    return shift @ factor.T, symmetric, np.diagonal(size, axis1=1, axis2=2).copy()

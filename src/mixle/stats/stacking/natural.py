@@ -112,8 +112,12 @@ class Natural:
             leaf: Any = slot.node.leaf
             first = features.first_code[slot.index]
             labels = features.labels[slot.index]
-            table[:, first : first + len(labels)] = leaf.log_tables(self.members[slot.index], labels)
+            members, stop = self.members[slot.index], first + len(labels)
+            table[:, first:stop] = leaf.log_tables(members, labels)
+            strangers = features.strangers[slot.index][:1]  # to the model they are all alike
+            table[:, stop : stop + len(strangers)] = leaf.log_tables(members, strangers)
         self.table = table
+        self._by_label = np.concatenate([table.T, np.zeros((1, self.count))])
         full = np.concatenate([self.dense, table], axis=1) if features.dense_labels else self.dense
         self.by_group = [np.ascontiguousarray(full[group]) for group in self.frame.groups]
 
@@ -132,6 +136,16 @@ class Natural:
         if not features.dense_labels:
             self._sparse(features, start, stop, out)
 
+    def by_label(self) -> np.ndarray | None:
+        """Return log-densities plus log weights of each label (K, L) where rows hold one label and nothing else.
+
+        None for other rows.
+        """
+        plan = self.plan
+        if plan.dense > 1 or len(plan.codes) != 1 or plan.general:
+            return None
+        return np.asarray(self.dense[:, :1] + self.table)
+
     def _substitute(self, features: Features, index: int, k: int, start: int, stop: int, out: np.ndarray) -> None:
         dist = self.members[index][k]
         slot = self.plan.slots[index]
@@ -147,22 +161,31 @@ class Natural:
 
     def _sparse(self, features: Features, start: int, stop: int, out: np.ndarray) -> None:
         rows = stop - start
-        matrix = sparse_labels(features, self.plan, start, stop)
-        table = np.concatenate([self.table, np.zeros((self.count, 1))], axis=1)
-        out[:, :rows] += (matrix @ np.ascontiguousarray(table.T)).T
+        matrix, _ = sparse_labels(features, self.plan, start, stop)
+        out[:, :rows] += (matrix @ self._by_label).T
 
 
-def sparse_labels(features: Features, plan: Plan, start: int, stop: int) -> Any:
-    """Return rows × label columns as a sparse matrix; a row without a label points at the spare last column."""
-    from scipy.sparse import csr_array
+def sparse_labels(features: Features, plan: Plan, start: int, stop: int) -> tuple[Any, Any]:
+    """Return rows × label columns as a sparse matrix, and its transpose.
 
+    A row without a label points at the spare last column. The next block of as many rows overwrites both.
+    """
     rows, slots = stop - start, len(plan.codes)
+    pair = features.sparse.get(rows)
+    if pair is None:  # making the matrices anew costs more than the products with them
+        from scipy.sparse import csr_array
+
+        pointers = np.arange(0, rows * slots + 1, slots, dtype=np.int32)
+        empty = np.zeros(rows * slots, dtype=np.int32)
+        matrix = csr_array((np.ones(rows * slots), empty, pointers), shape=(rows, features.total_labels + 1))
+        pair = features.sparse[rows] = (matrix, matrix.T)
     columns = np.full((rows, slots), features.total_labels, dtype=np.int32)
     for position, slot in enumerate(plan.codes):
         found, where = features.codes(slot.index, start, stop)
         columns[where, position] = found
-    pointers = np.arange(0, rows * slots + 1, slots, dtype=np.int32)
-    return csr_array((np.ones(rows * slots), columns.reshape(-1), pointers), shape=(rows, features.total_labels + 1))
+    for half in pair:
+        half.indices[:] = columns.reshape(-1)
+    return pair
 
 
 def impossible(maximum: np.ndarray) -> np.ndarray:

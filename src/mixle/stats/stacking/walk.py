@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixle._limits import one_blas_thread
 from mixle.stats.kinds import LOG_ZERO
 from mixle.stats.stacking.features import Features, aligned, use_dense
 from mixle.stats.stacking.frame import frame_of_model, frame_of_rows, normals
@@ -54,6 +55,7 @@ class Walk:
         Encoded chunk and its number of rows.
     """
 
+    @one_blas_thread()
     def __init__(
         self, components: Sequence[Any], weights: np.ndarray, log_weights: np.ndarray, payload: Any, rows: int
     ) -> None:
@@ -64,10 +66,9 @@ class Walk:
         self.plan = Plan.of(self.attached)
         members = {slot.index: slot.node.members for slot in slots}
         found = normals(self.plan, members)
-        model_labels = {slot.index: _model_labels(slot.node) for slot in self.plan.codes}
-        labels = {index: _with_chunk(names, self.attached[index]) for index, names in model_labels.items()}
+        labels = {slot.index: _model_labels(slot.node) for slot in self.plan.codes}
         frame = frame_of_model(self.plan, found, weights)
-        self.features = Features(self.plan, frame, self.attached, labels, use_dense(self.plan, model_labels))
+        self.features = Features(self.plan, frame, self.attached, labels, use_dense(self.plan, labels))
         self.natural = Natural(self.plan, frame, members, found, log_weights)
         self.natural.bind(self.features)
         self.general = GeneralParts(self.attached, self.count, rows)
@@ -95,6 +96,14 @@ class Walk:
             self.general.score(start, stop, out)
         if self._masked:
             self._mask(start, stop, out)
+
+    def label_table(self) -> np.ndarray | None:
+        """Return what `score_block` writes for each label (K, L) where a row is one label; else None."""
+        return None if self._masked or self._based else self.natural.by_label()
+
+    def label_columns(self, start: int, stop: int) -> np.ndarray:
+        """Return the column of `label_table` of each of the rows ``start:stop``."""
+        return self.features.codes(self.plan.codes[0].index, start, stop)[0]
 
     def _mask(self, start: int, stop: int, out: np.ndarray) -> None:
         for part in self._masked:
@@ -146,6 +155,7 @@ class Walk:
             density[bad] = -np.inf
         return Block(start, stop, out, density, bad)
 
+    @one_blas_thread()
     def score(self) -> np.ndarray:
         """Return the log-density of each row, shape (n,)."""
         result = np.empty(self.rows)
@@ -153,6 +163,7 @@ class Walk:
             result[block.start : block.stop] = block.log_density
         return result
 
+    @one_blas_thread()
     def accumulate(
         self, weights: np.ndarray | None, estimators: Node | None, sink: Callable[[int, int, np.ndarray], None] | None
     ) -> tuple[StackedStatistic | None, float, int]:
@@ -249,11 +260,11 @@ def _model_labels(node: Node) -> tuple[Any, ...]:
     return tuple(names)
 
 
-def _with_chunk(names: tuple[Any, ...], part: Attached) -> tuple[Any, ...]:
-    own = part.rows.labels if part.rows is not None and part.rows.labels else ()
-    return tuple(dict.fromkeys((*names, *own)))
+def _chunk_labels(part: Attached) -> tuple[Any, ...]:
+    return part.rows.labels if part.rows is not None and part.rows.labels else ()
 
 
+@one_blas_thread()
 def accumulate_given(
     estimators: Node,
     payload: Any,
@@ -279,7 +290,7 @@ def accumulate_given(
     attached = attach(slots, payload)
     plan = Plan.of(attached)
     count = len(estimators.members)
-    labels = {slot.index: _with_chunk((), attached[slot.index]) for slot in plan.codes}
+    labels = {slot.index: _chunk_labels(attached[slot.index]) for slot in plan.codes}
     features = Features(plan, frame_of_rows(plan, attached, count), attached, labels, use_dense(plan, labels))
     general = GeneralParts(attached, count, rows)
     general.prepare(slots, rng)

@@ -132,14 +132,12 @@ class ResilientMPEncodedData(Handle):
         self.max_retries = check_retries(max_retries)
         self.num_workers = _workers(num_workers, len(rows))
         shard_map = choose_map(Strided(self.num_workers), len(rows), num_shards=num_shards) or Strided(1)
-        source = make_source(
-            rows, encoder, shard_map, self.sub_chunks, check_weights(weights, len(rows)), estimator
-        )
+        source = make_source(rows, encoder, shard_map, self.sub_chunks, check_weights(weights, len(rows)), estimator)
         pool = _pool(self.num_workers, worker_timeout_s, step_timeout_s)
         self._kill_hook: Hook | None = None
         self._armed: Hook | None = None
-        retry = Retry(self.max_retries, speculate=speculate)
-        self._retry = retry.over(pool)
+        self._retry = Retry(self.max_retries, speculate=speculate).over(pool)
+        self._retry.title = title
         self._note(self._retry.last)
         super().__init__(self._wrap(self._retry), source)
 
@@ -205,11 +203,12 @@ class ResilientMPEncodedData(Handle):
 
     @contextmanager
     def _serving(self, verb: str) -> Iterator[None]:
-        if self._closed and verb != "init":
-            what = "returned no scores" if verb == "llsum" else "are gone"
+        if self._closed:
+            title = type(self).__name__
+            missing = {"llsum": "workers returned no scores", "init": "workers returned no start"}
+            told = missing.get(verb, f"{title} has no live workers left")
             raise HandleClosed(
-                f"{type(self).__name__} has no live workers left. Its workers {what}: this handle is closed, "
-                f"{verb} cannot be served. Build a new one: {type(self).__name__}(rows, estimator)"
+                f"{told}: this handle is closed, {verb} cannot be served. Build a new one: {title}(rows, estimator)"
             )
         with super()._serving(verb):
             yield
@@ -269,7 +268,7 @@ class ResilientMPEncodedData(Handle):
 
     @property
     def _worker_shards(self) -> dict[int, set[int]]:
-        shards: dict[int, set[int]] = {worker: set() for worker in (*self._retry.workers(), *sorted(self._blacklist))}
+        shards: dict[int, set[int]] = {worker: set() for worker in sorted({*self._retry.workers(), *self._blacklist})}
         for shard, worker in self._retry.owner.items():
             shards.setdefault(worker, set()).add(shard)
         return shards

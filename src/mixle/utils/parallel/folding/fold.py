@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixle.utils.parallel.folding.finite import all_finite
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUP",
+    "EStep",
     "checkpointed_fold",
     "finite_guarded_fold",
     "fold_numbers",
@@ -28,6 +29,27 @@ __all__ = [
 GROUP = 256
 
 
+class EStep(NamedTuple):
+    """What one pass over the rows under a model leaves.
+
+    Attributes
+    ----------
+    nobs : float
+        Total row weight.
+    value : Any
+        Folded statistic, keys tied.
+    log_density : float
+        Summed weighted log-density of the model; NaN if there was no model to score.
+    left_out : int
+        Rows that no component of the model supports; they are not in `value`.
+    """
+
+    nobs: float
+    value: Any
+    log_density: float
+    left_out: int
+
+
 def fold_numbers(numbers: Sequence[float]) -> float:
     """Return the sum of per-shard numbers by the fold's own grouping.
 
@@ -36,13 +58,16 @@ def fold_numbers(numbers: Sequence[float]) -> float:
     >>> fold_numbers([1, 2.5])
     3.5
     """
-    totals = []
-    for start in range(0, len(numbers), GROUP):
-        total = 0.0
-        for number in numbers[start : start + GROUP]:
-            total += float(number)
-        totals.append(total)
-    return totals[0] if len(totals) == 1 else sum(totals, 0.0)
+    groups = [_plain_sum(numbers[start : start + GROUP]) for start in range(0, len(numbers), GROUP)]
+    return groups[0] if len(groups) == 1 else _plain_sum(groups)
+
+
+def _plain_sum(numbers: Sequence[float]) -> float:
+    """Add from left to right, rounding at every step; builtin `sum` compensates from Python 3.12 on."""
+    total = 0.0
+    for number in numbers:
+        total += float(number)
+    return total
 
 
 class _Guard:

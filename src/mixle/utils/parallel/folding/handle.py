@@ -5,49 +5,28 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
+from mixle._limits import one_blas_thread
 from mixle.errors import HandleClosed, SupportError
-from mixle.utils.parallel.folding.fold import fold_numbers, fold_results
+from mixle.utils.parallel.folding.fold import EStep, fold_numbers, fold_results
 from mixle.utils.parallel.folding.inputs import check_probability, random_state, warn_user
-from mixle.utils.parallel.folding.limits import one_blas_thread
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
 from mixle.utils.parallel.folding.starts import check_start, start_results
-from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score
+from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score, chunk_log_densities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
 
     from mixle.utils.parallel.folding.tasks import Task
     from mixle.utils.parallel.folding.transport import Source, Transport
 
 __all__ = ["EStep", "EncodedDataHandle", "EncodedFold", "Handle", "is_encoded_data_handle", "is_ours"]
-
-
-class EStep(NamedTuple):
-    """What one pass over the rows under a model leaves.
-
-    Attributes
-    ----------
-    nobs : float
-        Total row weight.
-    value : Any
-        Folded statistic, keys tied.
-    log_density : float
-        Summed weighted log-density of the model; NaN if there was no model to score.
-    left_out : int
-        Rows that no component of the model supports; they are not in `value`.
-    """
-
-    nobs: float
-    value: Any
-    log_density: float
-    left_out: int
 
 
 class Handle(EncodedDataHandle):
@@ -78,10 +57,9 @@ class Handle(EncodedDataHandle):
         self._left_out = 0
         self.transport = transport
         self.encoder = None if source is None else source.encoder
-        weights = None if source is None else source.weights
-        self._usable = None if weights is None else int(np.count_nonzero(weights))
-        self._first_row = 0 if weights is None else int(np.flatnonzero(weights)[0])
-        self._width = _width(source)
+        self._counted = None if source is None else source.counted
+        self._first_row = 0 if source is None else source.first_counted
+        self._width = None if source is None else source.width
         if source is not None:
             try:
                 transport.load(source)
@@ -94,6 +72,11 @@ class Handle(EncodedDataHandle):
     def size(self) -> int:
         """Number of rows."""
         return sum(self._sizes.values())
+
+    @property
+    def counted(self) -> int:
+        """Number of rows of positive weight."""
+        return self.size if self._counted is None else self._counted
 
     @property
     def num_shards(self) -> int:
@@ -124,12 +107,14 @@ class Handle(EncodedDataHandle):
         )
 
     def close(self) -> None:
-        """Release workers and memory held by this handle; further calls do nothing."""
+        """Release workers and memory held by this handle; further calls do nothing.
+
+        It waits for nobody: a call that another thread has under way raises HandleClosed, and so do those behind it.
+        """
         if self._pid != os.getpid():
             return
-        with self._lock:
-            self.transport.close()
-            self._closed = self.transport.closable
+        self._closed = self._closed or self.transport.closable
+        self.transport.close()
 
     def pysp_seq_log_density_sum(self, estimate: Any) -> tuple[float, float]:
         """Return (num_observations, summed_log_density) for `estimate`.
@@ -149,11 +134,31 @@ class Handle(EncodedDataHandle):
         TaskError
             If the model's own code fails; the error is also of that exception's type and names shard and row.
         """
-        if not hasattr(estimate, "seq_log_density"):
-            raise TypeError(f"a {type(estimate).__name__} has no seq_log_density: pass the model to score")
+        _check_models([estimate])
         with self._serving("llsum"):
             results = self._run(Score(estimate))
-            return _nobs(results), _log_density(results)
+            return fold_numbers([result.weight for result in results]), _log_density(results)
+
+    def pysp_seq_log_density(self, estimate: Any) -> list[np.ndarray]:
+        """Return the log-density of each row, one array per chunk, in the order of shards and their chunks.
+
+        Parameters
+        ----------
+        estimate : distribution or sequence of distributions
+            Model to score; of several, each chunk's array has shape (models, rows).
+
+        Returns
+        -------
+        list of ndarray
+            Row weights take no part. With one contiguous shard map the arrays are in the order of the rows.
+
+        Raises
+        ------
+        TaskError
+            As `pysp_seq_log_density_sum`.
+        """
+        _check_models(estimate if isinstance(estimate, (list, tuple)) else [estimate])
+        return [scores for shard in self.apply(chunk_log_densities, estimate) for scores in shard]
 
     def pysp_seq_estimate(self, estimator: Any, prev_estimate: Any) -> Any:
         """Run one EM step: fold the statistic of `prev_estimate` over all shards in order, then estimate.
@@ -208,7 +213,7 @@ class Handle(EncodedDataHandle):
         with self._serving("init"):
             p, rng = check_probability(p), random_state(rng)
             self._check_estimator(estimator)
-            check_start(estimator, self.size, self._usable, self._width)
+            check_start(estimator, self.size, self.counted, self._width)
             with one_blas_thread():
                 results = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
                 nobs, value = self._fold(estimator, results)
@@ -272,9 +277,9 @@ class Handle(EncodedDataHandle):
         Raises
         ------
         SupportError
-            If every row was left out.
+            If every row of positive weight was left out.
         """
-        if estep.left_out and estep.left_out >= self.size:
+        if estep.left_out and estep.left_out >= self.counted:
             raise SupportError(
                 "no component supports any row; start from a model whose support covers the data",
                 type(previous).__name__,
@@ -340,21 +345,26 @@ class Handle(EncodedDataHandle):
             )
         with self._lock:
             if self._closed:
-                raise HandleClosed(
-                    f"this parallel encoded-data handle is closed: {verb} cannot be served. "
-                    "Build a new one: encoded_data(rows, estimator, backend=...)"
-                )
-            yield
+                raise _refusal(verb)
+            try:
+                yield
+            except Exception as error:
+                if self._closed and not isinstance(error, HandleClosed):  # a transport torn down under the call
+                    raise _refusal(verb) from error
+                raise
 
 
-def _width(source: Source | None) -> int | None:
-    """Return the columns of a row where rows are a matrix."""
-    shape: tuple[int, ...] = () if source is None else tuple(getattr(source.rows, "shape", ()))
-    return int(shape[1]) if len(shape) == 2 else None
+def _refusal(verb: str) -> HandleClosed:
+    return HandleClosed(
+        f"this parallel encoded-data handle is closed: {verb} cannot be served. "
+        "Build a new one: encoded_data(rows, estimator, backend=...)"
+    )
 
 
-def _nobs(results: list[Result]) -> float:
-    return fold_numbers([result.weight for result in results])
+def _check_models(models: Iterable[Any]) -> None:
+    for model in models:
+        if not hasattr(model, "seq_log_density"):
+            raise TypeError(f"a {type(model).__name__} has no seq_log_density: pass the model to score")
 
 
 def _log_density(results: list[Result]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 import sys
 import warnings
@@ -19,11 +20,13 @@ from mixle.utils.parallel.folding.transport import Source
 __all__ = [
     "check_count",
     "check_engine",
+    "check_fits",
     "check_probability",
     "check_rows",
     "check_weights",
     "choose_encoder",
     "choose_map",
+    "is_cluster_collection",
     "make_source",
     "random_state",
     "warn_user",
@@ -50,6 +53,14 @@ def _refusal(data: Any) -> str | None:
     return _foreign_refusal(data, kind)
 
 
+def is_cluster_collection(data: Any) -> bool:
+    """Return whether `data` is a collection of a cluster framework (RDD, Dask bag, frame or array, Ray data set)."""
+    if isinstance(data, type):
+        return False
+    marks = ("to_delayed", "mapPartitions", "iter_internal_ref_bundles")
+    return any(callable(getattr(data, mark, None)) for mark in marks)
+
+
 def _foreign_refusal(data: Any, kind: str) -> str | None:
     if isinstance(data, Mapping):
         return f"a mapping of columns ({kind}) is not taken: pass list(zip(*data.values()))"
@@ -59,9 +70,7 @@ def _foreign_refusal(data: Any, kind: str) -> str | None:
         return f"a {kind} is not taken: pass data.rows()"
     if hasattr(data, "to_pylist"):
         return f"a {kind} is not taken: pass data.to_pylist()"
-    if any(
-        callable(getattr(data, mark, None)) for mark in ("mapPartitions", "to_delayed", "iter_internal_ref_bundles")
-    ):
+    if is_cluster_collection(data):
         return f"{kind} is a collection of a cluster: pass backend= with the name of its framework"
     if hasattr(data, "to_numpy") and hasattr(data, "dtype"):
         return f"a {kind} is not taken: pass data.tolist()"
@@ -167,6 +176,25 @@ def choose_map(default: ShardMap | None, rows: int, **controls: Any) -> ShardMap
     return Contiguous(sizes=sizes)
 
 
+def check_fits(title: str, placement: Any, force: Any) -> None:
+    """Refuse a placement that cannot fit the memory of its devices, unless forced.
+
+    Raises
+    ------
+    BackendError
+        (a ValueError) with the placement's own reason.
+    TypeError
+        If `force` is no boolean.
+    """
+    if not isinstance(force, (bool, np.bool_)):
+        raise TypeError(f"force must be True or False, not {force!r}")
+    if placement is not None and placement.fits is False and not force:
+        raise BackendError(
+            f"{title}: the placement cannot fit: {placement.reason}. Plan for more memory or more devices, or encode "
+            "it all the same with encoded_data(..., force=True)"
+        )
+
+
 def check_weights(weights: Any, rows: int) -> np.ndarray | None:
     """Return row weights as a float64 array of shape ``(rows,)``, or None.
 
@@ -211,8 +239,8 @@ def make_source(
     return Source(rows, weights, encoder, shards, pieces, estimator)
 
 
-def check_probability(p: Any) -> float:
-    """Return the probability that a start keeps a row, in (0, 1].
+def check_probability(p: Any, name: str = "p") -> float:
+    """Return the probability that a start keeps a row, in (0, 1]; errors call it `name`.
 
     Raises
     ------
@@ -223,16 +251,13 @@ def check_probability(p: Any) -> float:
     ValueError
         For anything else outside (0, 1].
     """
-    if isinstance(p, (bool, np.bool_)):
-        raise TypeError(f"p must be a probability in (0, 1], not {p!r}")
-    try:
-        value = float(p)
-    except (TypeError, ValueError):
-        raise TypeError(f"p must be a probability in (0, 1], not {p!r}") from None
+    if isinstance(p, (bool, np.bool_)) or not isinstance(p, numbers.Real):
+        raise TypeError(f"{name} must be a probability in (0, 1], not {p!r}")
+    value = float(p)
     if value == 0.0:
-        raise ImpossibleEvidenceError("p = 0 keeps no row: a start needs p in (0, 1], e.g. p=0.1")
+        raise ImpossibleEvidenceError(f"{name} = 0 keeps no row: a start needs {name} in (0, 1], e.g. {name}=0.1")
     if not 0.0 < value <= 1.0:
-        raise ValueError(f"p must be in (0, 1], got {p!r}")
+        raise ValueError(f"{name} must be in (0, 1], not {p!r}: it is the share of rows that a start reads")
     return value
 
 

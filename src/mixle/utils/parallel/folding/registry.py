@@ -41,8 +41,9 @@ _DEFAULTS: dict[str, Any] = {
     "chunk_workers": None,
     "num_shards": None,
     "weights": None,
+    "force": False,
 }
-_NEW = frozenset({"num_shards", "weights"})
+_NEW = frozenset({"force", "num_shards", "weights"})
 _MODEL_PARTS = frozenset({"estimator", "model", "encoder"})
 _INSTEAD = {
     "num_workers": "use backend='mp' or chunk_workers={value!r}",
@@ -80,7 +81,7 @@ class _Builtin:
 
 def _mp(data: Any, **controls: Any) -> Any:
     """Build the process handle; a model says how to encode, `num_chunks` and `placement` mean a contiguous map."""
-    from mixle.utils.parallel.folding.inputs import check_engine, choose_map
+    from mixle.utils.parallel.folding.inputs import check_engine, check_fits, choose_map
 
     check_engine("backend 'mp'", controls.pop("engine", None), controls.pop("precision", None))
     model = controls.pop("model", None)
@@ -88,6 +89,7 @@ def _mp(data: Any, **controls: Any) -> Any:
         controls["encoder"] = model.dist_to_encoder()
     split = {name: controls.pop(name, None) for name in ("num_chunks", "placement")}
     split["num_shards"] = controls.get("num_shards")
+    check_fits("backend 'mp'", split["placement"], controls.pop("force", False))
     rows = len(data) if hasattr(data, "__len__") else 0
     controls["num_shards"] = choose_map(None, rows, **split)
     return _MP_HANDLE(data, **controls)
@@ -116,7 +118,7 @@ _MP_HANDLE = _Builtin(
     "mp",
     "mixle.utils.parallel.multiprocessing",
     "MPEncodedData",
-    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", *_NEW}),
+    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "weights"}),
 )
 
 _ENCODED_DATA_BACKENDS: dict[str, Factory] = {"local": _LOCAL, "mp": _mp, "multiprocessing": _mp}
@@ -157,8 +159,8 @@ def register_encoded_data_backend(
         Name of the backend; case does not count.
     factory : callable
         Called as ``factory(data, **params)`` with the keyword arguments of `encoded_data`; those that came after the
-        documented ones (`num_shards`, `weights`) only if they are given. It accepts ``**_`` for what it ignores and
-        returns a handle.
+        documented ones (`num_shards`, `weights`, `force`) only if they are given. It accepts ``**_`` for what it
+        ignores and returns a handle.
     aliases : iterable of str
         Further names.
     override : bool
@@ -289,6 +291,7 @@ def _over_transport(factory: Callable[..., Transport]) -> Factory:
         encoder = inputs.choose_encoder(title, controls["estimator"], controls["model"], controls["encoder"])
         default = Strided(inputs.check_count(controls["num_workers"], "num_workers", optional=True) or 1)
         split = {name: controls.get(name) for name in ("num_shards", "num_chunks", "placement")}
+        inputs.check_fits(title, split["placement"], controls.get("force", False))
         shard_map = inputs.choose_map(default, len(rows), **split) or default
         weights = inputs.check_weights(controls.get("weights"), len(rows))
         pieces = inputs.check_count(controls["sub_chunks"], "sub_chunks") or 1
@@ -323,6 +326,7 @@ def encoded_data(
     *,
     num_shards: Any = None,
     weights: Any = None,
+    force: bool = False,
 ) -> EncodedDataHandle:
     """Return an encoded-data handle, preserving existing compatible handles.
 
@@ -345,6 +349,8 @@ def encoded_data(
         Controls of single backends. A built-in backend refuses those it does not use.
     weights : array_like, shape (n,), optional
         Row weights.
+    force : bool
+        Encode although the placement says that memory does not suffice (``fits`` is False).
 
     Returns
     -------
@@ -354,7 +360,7 @@ def encoded_data(
     ------
     ValueError
         For an unknown backend (the nearest name is suggested), a control that the backend does not use, controls that
-        exclude each other, empty data.
+        exclude each other, a placement that cannot fit, empty data.
     TypeError
         For data that are no sequence of rows.
 

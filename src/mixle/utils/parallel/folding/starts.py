@@ -17,14 +17,9 @@ from mixle.utils.parallel.folding.tasks import Initialize, Result, Sample
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Task
 
-__all__ = ["join_columns", "sample_size", "start_results"]
+__all__ = ["check_start", "join_columns", "start_results"]
 
 Round = Callable[["Task"], list[Result]]
-
-
-def sample_size(components: int) -> int:
-    """Return how many rows a start of `components` looks at."""
-    return max(32 * components, 256)
 
 
 def check_start(estimator: Any, rows: int, usable: int | None = None, width: int | None = None) -> None:
@@ -73,7 +68,7 @@ def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, f
     estimator : Any
         Estimator to start; with ``num_start_components() -> int`` it takes part in seeding.
     rng : numpy.random.RandomState
-        Source of the seeds.
+        Source of the seeds; it is advanced by three words, however many shards there are.
     p : float
         Probability that a row is kept, in (0, 1].
     shards : int
@@ -81,13 +76,18 @@ def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, f
     first_row : int
         Position of the first row of positive weight, kept if no draw keeps any.
     """
-    seed, centre_seed = int(rng.randint(2**31)), int(rng.randint(2**31))
-    shard_seeds = tuple(int(s) for s in rng.randint(2**31, size=max(1, shards)))
+    from numpy.random import RandomState
+
+    from mixle.stats.starts import sample_size
+
+    seed, centre_seed, shards_seed = (int(rng.randint(2**31)) for _ in range(3))
+    shard_seeds = tuple(int(s) for s in RandomState(shards_seed).randint(2**31, size=max(1, shards)))
     ask = getattr(estimator, "num_start_components", None)
     components = ask() if ask is not None else None
     centres = None
     if components:
-        centres = _seeded(run(Sample(seed, sample_size(components))), components, centre_seed)
+        size = sample_size(components)
+        centres = _seeded(run(Sample(seed, size)), size, components, centre_seed)
     task = Initialize(estimator, p, seed, shard_seeds, centres)
     results = run(task)
     if any(result.weight > 0.0 for result in results):
@@ -95,14 +95,14 @@ def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, f
     return run(Initialize(estimator, p, seed, shard_seeds, centres, keep_first=first_row))
 
 
-def _seeded(results: list[Result], components: int, seed: int) -> Any:
+def _seeded(results: list[Result], size: int, components: int, seed: int) -> Any:
     """Merge the samples of all shards, keep the smallest draws, and seed centres there; None without columns."""
     pieces = [piece for result in results for piece in result.value]
     if any(not columns for _, _, columns in pieces):
         return None
     draws = np.concatenate([piece[0] for piece in pieces])
     positions = np.concatenate([piece[1] for piece in pieces])
-    order = np.lexsort((positions, draws))[: sample_size(components)]
+    order = np.lexsort((positions, draws))[:size]
     columns = join_columns([piece[2] for piece in pieces], order)
     from numpy.random import RandomState
 

@@ -77,17 +77,29 @@ def _weight(chunk: Chunk) -> float:
     return float(block_sum(chunk.weights))
 
 
-def weighted_log_density(model: Any, chunk: Chunk) -> float:
-    """Return the summed weighted log-density of `model` on a chunk; rows of zero weight count nothing."""
-    from mixle.stats.sums import block_sum
-
+def row_log_densities(model: Any, chunk: Chunk) -> np.ndarray:
+    """Return the log-density of `model` at each row of a chunk."""
     scores = np.asarray(model.seq_log_density(chunk.payload), dtype=np.float64)
     if scores.shape != (chunk.count,):
         kind = type(model).__name__
         raise ValueError(
             f"{kind}.seq_log_density returned shape {scores.shape} for {chunk.count} rows; expected ({chunk.count},)"
         )
-    return float(block_sum(scores, chunk.weights))
+    return scores
+
+
+def chunk_log_densities(shard: Shard, model: Any) -> list[np.ndarray]:
+    """Return the log-densities of each chunk of a shard; of several models, arrays of shape (models, rows)."""
+    if isinstance(model, (list, tuple)):
+        return [np.array([row_log_densities(one, chunk) for one in model]) for chunk in shard.chunks]
+    return [row_log_densities(model, chunk) for chunk in shard.chunks]
+
+
+def weighted_log_density(model: Any, chunk: Chunk) -> float:
+    """Return the summed weighted log-density of `model` on a chunk; rows of zero weight count nothing."""
+    from mixle.stats.sums import block_sum
+
+    return float(block_sum(row_log_densities(model, chunk), chunk.weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +182,14 @@ class Sample:
     def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
         """Return the sampled rows of the shard."""
         numbers = [_row_draws(self.seed, chunk) for chunk in shard.chunks]
-        weight = sum(_weight(chunk) for chunk in shard.chunks)
+        weight = 0.0
         everything = np.concatenate(numbers) if numbers else np.empty(0)
         limit = 1.0
         if len(everything) > self.size:
             limit = float(np.partition(everything, self.size)[self.size])
         value = []
         for chunk, row_draws in zip(shard.chunks, numbers, strict=True):
+            weight += _weight(chunk)
             rows = np.flatnonzero(row_draws < limit)
             if not len(rows):
                 continue

@@ -44,6 +44,22 @@ class Source:
     pieces: tuple[tuple[range, ...], ...]
     estimator: Any = None
 
+    @property
+    def counted(self) -> int:
+        """Number of rows of positive weight."""
+        return len(self.rows) if self.weights is None else int(np.count_nonzero(self.weights))
+
+    @property
+    def first_counted(self) -> int:
+        """Position of the first row of positive weight."""
+        return 0 if self.weights is None else int(np.flatnonzero(self.weights)[0])
+
+    @property
+    def width(self) -> int | None:
+        """Columns of a row where the rows are a matrix, else None."""
+        shape: tuple[int, ...] = tuple(getattr(self.rows, "shape", ()))
+        return int(shape[1]) if len(shape) == 2 else None
+
     def shard_rows(self, shard: int) -> Any:
         """Return the rows of one shard in shard order (a view of an array)."""
         return pick(self.rows, self.shards[shard])
@@ -100,4 +116,7 @@ class Transport(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release workers and memory; further calls do nothing."""
+        """Release workers and memory; further calls do nothing.
+
+        It may come from another thread while `map` runs there, which it ends at once.
+        """

@@ -28,6 +28,8 @@ SUSPICION = 3.0
 HALF = 0.8
 #: A common shift of the other ranks, or an effect of the rounds, this significant makes the comparison round by round.
 COMMON = 0.001
+#: Share of the excess that the younger half of a window must show.
+LASTING = 1.0 / 3.0
 #: Rounds of history, and what each of them may spend on false verdicts per rank.
 HISTORY, EARLY = 6, 1e-5
 #: What the rounds after the history may spend: the first ones, where the jitter is least known, and the others.
@@ -209,6 +211,13 @@ def _pooled(window: _Sums, past: _Sums, clean: np.ndarray) -> tuple[np.ndarray, 
     return _student(ratio, freedom, (window.n > 0) & (reference.n > 0)), excess, shifted
 
 
+def _lasting(window: np.ndarray, excess: np.ndarray) -> np.ndarray:
+    """Return whether the younger half of a window still shows a good part of its excess: a rank may have recovered."""
+    recent = _sums(window[..., window.shape[-1] // 2 :])
+    whole = _sums(window)
+    return np.asarray((recent.n == 0) | (recent.mean - whole.mean + excess >= LASTING * excess))
+
+
 def _paired(times: np.ndarray, before: int, clean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compare with the others round by round, which takes out whatever a round does to all: return p and excess."""
     known = np.isfinite(times) & clean[..., None]
@@ -217,9 +226,10 @@ def _paired(times: np.ndarray, before: int, clean: np.ndarray) -> tuple[np.ndarr
     total = filled.sum(axis=-2, keepdims=True) - filled
     gaps = np.where(count > 0, times - total / np.maximum(count, 1), np.nan)
     window, past = _sums(gaps[..., before:]), _sums(gaps[..., :before])
+    lasting = _lasting(gaps[..., before:], window.mean)
     freedom = window.n - 1.0 + past.n
     sigma = np.sqrt(np.maximum((window.scatter + past.q) / np.maximum(freedom, 1.0), 2.0 * LEAST_SIGMA**2))
-    return _student(window.mean / (sigma * np.sqrt(window.share)), freedom, window.n > 0), window.mean
+    return _student(window.mean / (sigma * np.sqrt(window.share)), freedom, (window.n > 0) & lasting), window.mean
 
 
 def weigh(times: np.ndarray) -> Evidence:
@@ -251,6 +261,7 @@ def weigh(times: np.ndarray) -> Evidence:
         window = _sums(times[..., before:])
         clean = _unsuspected(window, sigma)
         p, excess, shifted = _pooled(window, whole - window, clean)
+        p = np.where(_lasting(times[..., before:], excess), p, 1.0)
         apart = shifted | _common(times[..., :before])
         if apart.any():
             paired_p, paired_excess = _paired(times, before, clean)

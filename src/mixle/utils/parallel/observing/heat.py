@@ -43,8 +43,9 @@ def heat_map(relative: np.ndarray, most: int = 1200) -> str:
     'data:image/png;base64,'
     """
     table = _thinned(_thinned(np.asarray(relative, dtype=np.float64), most).T, most).T
-    scaled = np.clip(np.nan_to_num(table) / (np.log(2.0) * REACH), -1.0, 1.0)
-    codes = np.where(np.isfinite(table), np.rint(scaled * STEPS) + STEPS, 2 * STEPS + 1).astype(np.uint8)
+    known = np.isfinite(table)
+    scaled = np.clip(np.where(known, table, 0.0) / (np.log(2.0) * REACH), -1.0, 1.0)
+    codes = np.where(known, np.rint(scaled * STEPS) + STEPS, 2 * STEPS + 1).astype(np.uint8)
     colours, alphas = _palette()
     height, width = codes.shape
     rows = b"".join(b"\0" + row.tobytes() for row in codes)

@@ -113,7 +113,7 @@ def _convergence(table: Grid) -> str:
         [column[np.isfinite(column)][0] if ok else np.nan for column, ok in zip(values.T, known, strict=True)]
     )
     low, high = float(np.nanmin(score)), float(np.nanmax(score))
-    drawn = lines([Line("log-density", score, "var(--fast)")], f"{high:.6g}", f"{low:.6g}", *_span(table))
+    drawn = lines([Line("log-density", score, "var(--fast)")], f"{high:.7g}", f"{low:.7g}", *_span(table))
     return f"<h2>Log-density</h2>{drawn}"
 
 

@@ -37,13 +37,13 @@ max-width:1080px;margin:0 auto;padding:16px;box-sizing:border-box;text-align:lef
 .mixle-report .keys li{color:var(--ink);margin:0}
 .mixle-report .keys i{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:6px}
 .mixle-report .keys span{color:var(--dim)}
-.mixle-report .chart,.mixle-report .heat{display:grid;grid-template-columns:64px 1fr;gap:8px}
+.mixle-report .chart,.mixle-report .heat{display:grid;grid-template-columns:88px 1fr;gap:8px}
 .mixle-report .side{display:flex;flex-direction:column;justify-content:space-between;text-align:right;font-size:12px;
 color:var(--dim);overflow:hidden}
 .mixle-report .plot{height:130px;border-left:1px solid var(--edge);border-bottom:1px solid var(--edge)}
 .mixle-report svg{width:100%;height:100%;display:block}
 .mixle-report path{fill:none;stroke-width:1.8;vector-effect:non-scaling-stroke;stroke-linejoin:round}
-.mixle-report .below{display:flex;justify-content:space-between;margin-left:72px;font-size:12px;color:var(--dim)}
+.mixle-report .below{display:flex;justify-content:space-between;margin-left:96px;font-size:12px;color:var(--dim)}
 .mixle-report .heat{grid-template-rows:100%}
 .mixle-report .heat img{width:100%;height:100%;min-height:0;display:block;image-rendering:pixelated;
 background:var(--card);border:1px solid var(--edge)}

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mixle._limits import one_blas_thread
 from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
-from mixle.utils.parallel.folding.limits import one_blas_thread
 from mixle.utils.parallel.folding.shards import Shard, encode_shard, pick
 from mixle.utils.parallel.folding.tasks import Accumulate, Score
 from mixle.utils.parallel.planning.catalog import CalibrationCatalog, CalibrationRecord, workload_name

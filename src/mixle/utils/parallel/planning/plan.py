@@ -53,7 +53,7 @@ def share(weights: Sequence[float], total: int) -> list[int]:
     >>> share([1.0, 3.0], 5)
     [1, 4]
     """
-    whole = sum(weights)
+    whole = math.fsum(weights)
     shares = [weight / whole for weight in weights]
     counts = [math.floor(part * total) for part in shares]
     while sum(counts) < total:

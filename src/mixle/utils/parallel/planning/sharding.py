@@ -114,7 +114,7 @@ def _chosen(resources: Resources, count: int) -> list[DeviceSpec]:
 
 
 def _sizes(weights: list[float], count: int, least: int) -> list[int]:
-    whole = sum(weights)
+    whole = math.fsum(weights)
     shares = [weight / whole for weight in weights]
     sizes = [max(least, math.floor(share * count)) for share in shares]
     while sum(sizes) > count:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from mixle.errors import BackendError
 from mixle.utils.parallel.folding.transport import Source, Transport
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result, Task
 
 __all__ = ["Policy", "stack"]
-
-P = TypeVar("P", bound="Policy")
 
 
 class Policy(Transport):
@@ -41,7 +39,7 @@ class Policy(Transport):
     withheld: ClassVar[frozenset[str]] = frozenset()
     inner: Transport
 
-    def over(self: P, transport: Transport) -> P:
+    def over(self, transport: Transport) -> Self:
         """Return a copy of this policy around `transport`.
 
         Raises

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mixle.errors import WorkerLost
+from mixle.errors import RoundLosses, WorkerLost
 
-__all__ = ["Loss", "OomWatch", "RoundReceipt", "classify"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Loss", "OomWatch", "RoundReceipt", "classify", "nobody_left"]
 
 #: Words of a cause that say why the driver itself ended a worker, and the kind they mean.
 _ENDED_BY_DRIVER = (
@@ -175,3 +177,32 @@ def _kind_of_exit(error: WorkerLost, out_of_memory: bool | None) -> str:
         return "out of memory" if out_of_memory and -code == getattr(signal, "SIGKILL", 9) else "signal"
     tail = error.stderr_tail
     return "import error" if "ImportError" in tail or "ModuleNotFoundError" in tail else "exit"
+
+
+def nobody_left(text: str, max_retries: int, losses: Iterable[Loss]) -> RoundLosses:
+    """Return the error of a round that has no worker left, naming each loss.
+
+    Parameters
+    ----------
+    text : str
+        What cannot be done.
+    max_retries : int
+        Losses after which a rank is given up.
+    losses : iterable of Loss
+        What happened.
+    """
+    losses = list(losses)
+    told = "".join(f"\n  {loss}" for loss in losses)
+    error = RoundLosses(
+        f"{text} Ranks are given up after max_retries = {max_retries} losses:{told}\n"
+        "The rows are still held: add_worker() opens a new worker for them."
+    )
+    error.losses = tuple(_as_error(loss) for loss in losses)
+    return error
+
+
+def _as_error(loss: Loss) -> WorkerLost:
+    error = WorkerLost(str(loss))
+    error.worker, error.shards, error.cause = loss.worker, loss.shards, loss.cause
+    error.exitcode, error.stderr_tail = loss.exitcode, loss.stderr_tail
+    return error

@@ -59,9 +59,8 @@ class Recovery:
     ) -> None:
         self.policy, self.task, self.receipt = policy, task, receipt
         self.sizes = policy.sizes
-        homes = policy.residence() if assignment is None else assignment
-        self.owed = {worker: list(shards) for worker, shards in homes.items() if shards}
-        self.todo = {shard for shards in self.owed.values() for shard in shards}
+        self.owed = {worker: list(shards) for worker, shards in (assignment or {}).items() if shards}
+        self.todo = set(self.sizes) if assignment is None else {s for shards in self.owed.values() for s in shards}
         self.orphans: list[int] = []
         self.unsettled: list[Gone] = []
         self.used: dict[int, Result] = {}
@@ -84,6 +83,10 @@ class Recovery:
                         yield event
                 elif event is not None:
                     self._lose(event)
+                elif self._stalled():
+                    raise RuntimeError(
+                        f"transport {self.policy.name!r} delivered no result for shards {sorted(self.todo)}"
+                    )
                 if self._restless():
                     self._tend()
             while self.unsettled:
@@ -96,6 +99,10 @@ class Recovery:
             self.unsettled or self.orphans or self.policy.unborn or self.policy.late or self.backups is not None
         )
 
+    def _stalled(self) -> bool:
+        """Return whether nothing more will come: without a limit, `next` waits as long as something is owed."""
+        return self._patience() is None and not self.orphans
+
     def _patience(self) -> float | None:
         if self.unsettled or self.policy.unborn:
             return SETTLE_S
@@ -105,7 +112,7 @@ class Recovery:
         """Note a result; False if the shard has one already."""
         shard = result.shard
         worker = result.receipt.get("worker")
-        if shard not in self.owed.get(worker, ()):  # type: ignore[arg-type] # a transport that does not say who did it
+        if worker is None or shard not in self.owed.get(worker, ()):  # a transport that does not say who did it
             worker = next((w for w, shards in self.owed.items() if shard in shards), None)
         if worker is not None:
             self.owed[worker].remove(shard)
@@ -153,11 +160,9 @@ class Recovery:
         self.exchange.give(given, keep or None)
 
     def _loads(self) -> dict[int, float]:
-        busy = self.policy.late_work()
-        return {
-            worker: float(sum(self.sizes.get(shard, 1) for shard in (*self.owed.get(worker, ()), *busy.get(worker, ()))))
-            for worker in sorted(self.policy.up)
-        }
+        late = self.policy.late_work()
+        work = {worker: (*self.owed.get(worker, ()), *late.get(worker, ())) for worker in sorted(self.policy.up)}
+        return {worker: float(sum(self.sizes.get(shard, 1) for shard in shards)) for worker, shards in work.items()}
 
     def _tend(self) -> None:
         """Settle losses, welcome newborn workers, find a place for orphans, back up slow workers."""
@@ -167,9 +172,8 @@ class Recovery:
                 self.policy.settle(gone, self.receipt)
         self.policy.poll_late(self.receipt)
         self.policy.welcome()
-        if self.orphans and not self.policy.up:
-            if not self.unsettled:
-                self.policy.revive(self.orphans, self.receipt)
+        if self.orphans and not self.policy.up and not self.unsettled:
+            self.policy.revive(self.orphans, self.receipt)
         self._place()
         if self.unsettled and not self.todo:
             self.policy.wait(SETTLE_S)

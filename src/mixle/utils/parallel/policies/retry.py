@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, HandleClosed, RoundLosses
-from mixle.utils.parallel.policies.assignment import level, spread
-from mixle.utils.parallel.policies.base import Policy
+from mixle.utils.parallel.policies.assignment import spread
+from mixle.utils.parallel.policies.elastic import Elastic
 from mixle.utils.parallel.policies.exchange import open_exchange
-from mixle.utils.parallel.policies.losses import OomWatch, RoundReceipt, classify
+from mixle.utils.parallel.policies.losses import OomWatch, RoundReceipt, classify, nobody_left
 from mixle.utils.parallel.policies.recovery import Recovery
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = ["Retry"]
 LAUNCHER_DEATHS = 3  # of the launcher in one round, after which the machine is to blame
 
 
-class Retry(Policy):
+class Retry(Elastic):
     """Recover from lost workers within the round, exactly.
 
     What a dead worker owed is recomputed by the others, spread over them by load, each shard once; what it had sent is
@@ -69,6 +69,7 @@ class Retry(Policy):
     """
 
     order = 1
+    title = "this pool"
     withheld = frozenset({"begin", "open", "loaded"})
 
     def __init__(self, max_retries: int = 2, *, speculate: bool = False) -> None:
@@ -125,12 +126,26 @@ class Retry(Policy):
 
         The receipt of a result says which ``worker`` did it.
         """
-        return self._round(task, {worker: list(shards) for worker, shards in assignment.items()}, RoundReceipt())
+        receipt = RoundReceipt()
+        try:
+            yield from self._round(task, {worker: list(shards) for worker, shards in assignment.items()}, receipt)
+        finally:
+            self.last.failed |= receipt.failed
+            self.last.blacklisted |= receipt.blacklisted
+            self.last.losses += receipt.losses
 
     def run(self, task: Task, shard: int, worker: int) -> Result:
         """Run `task` on one shard on a chosen worker, or on another one if that is lost."""
         (result,) = self.dispatch(task, {worker: [shard]})
         return result
+
+    def processes(self) -> dict[int, Any]:
+        """Return the process of each worker; ranks that are being started are waited for."""
+        if self.unborn and not self.inner.closed:  # type: ignore[attr-defined] # comes with `spawn`
+            self.inner.start(sorted(self.unborn))  # type: ignore[attr-defined]
+            self.welcome()
+        found: dict[int, Any] = self.inner.processes()  # type: ignore[attr-defined]
+        return found
 
     def close(self) -> None:
         """Close the transport; further calls do nothing."""
@@ -154,14 +169,6 @@ class Retry(Policy):
         """Whether slow workers are backed up; the transport must be able to talk meanwhile."""
         return self.speculate and hasattr(self.inner, "begin")
 
-    def residence(self) -> dict[int, list[int]]:
-        """Return the shards of each worker."""
-        homes: dict[int, list[int]] = {}
-        owner = getattr(self.inner, "owner", None)
-        for shard in sorted(self.sizes):
-            homes.setdefault(0 if owner is None else owner[shard], []).append(shard)
-        return homes
-
     def _muster(self, receipt: RoundReceipt) -> None:
         """Wait for the ranks that were asked for, and see who may be given work."""
         for exchange in self._encoding:
@@ -169,8 +176,10 @@ class Retry(Policy):
         self._encoding.clear()
         self.poll_late(receipt)
         workers = set(getattr(self.inner, "workers", lambda: [0])()) - self.blacklist
+        if getattr(self.inner, "closed", False):
+            raise HandleClosed(f"{self.title} is closed: make a new handle")
         if not workers:
-            raise self._nobody(sorted(self.sizes), "no live workers left.")
+            raise self._nobody(f"{self.title} has no live workers left.")
         missing = sorted(workers - self.up)
         if missing and hasattr(self.inner, "start"):
             try:
@@ -263,26 +272,19 @@ class Retry(Policy):
         """
         ranks = sorted(set(getattr(self.inner, "workers", list)()) - self.blacklist)
         if not ranks or not hasattr(self.inner, "start"):
-            raise self._nobody(orphans, f"no surviving worker available to recover shard {min(orphans)}.", receipt)
+            raise self._nobody(f"no surviving worker available to recover shard {min(orphans)}.", receipt)
         try:
             self.inner.start(ranks)
         except HandleClosed:
             raise
         except RuntimeError as error:
             text = f"no surviving worker available to recover shard {min(orphans)}."
-            raise self._nobody(orphans, text, receipt) from error
+            raise self._nobody(text, receipt) from error
         self.unborn.difference_update(ranks)
         self.up.update(ranks)
 
-    def _nobody(self, shards: Sequence[int], text: str, receipt: RoundReceipt | None = None) -> RoundLosses:
-        losses = self._record if receipt is None else receipt.losses
-        told = "".join(f"\n  {loss}" for loss in losses)
-        error = RoundLosses(
-            f"{text} Every worker was lost {self.max_retries} times (max_retries):{told}\n"
-            "The rows are still held: add_worker() opens a new worker for them."
-        )
-        error.losses = tuple(_as_error(loss) for loss in losses)
-        return error
+    def _nobody(self, text: str, receipt: RoundReceipt | None = None) -> RoundLosses:
+        return nobody_left(text, self.max_retries, self._record if receipt is None else receipt.losses)
 
     # Slow workers
 
@@ -312,69 +314,6 @@ class Retry(Policy):
             self.inner.live()
         time.sleep(min(seconds, 0.001))
 
-    # Growing and shrinking, between rounds
-
-    def add_worker(self) -> int:
-        """Open one more worker, level the rows, and return its id. Bits do not change."""
-        worker: int = self._able("grow")()
-        self._level()
-        self._leave_the_lost()
-        return worker
-
-    def remove_worker(self, worker: int | None = None) -> int:
-        """End a worker (the one with the fewest rows if none is named), its shards move to others; return its id.
-
-        Raises
-        ------
-        BackendError
-            If there is no such worker, or it is the last one.
-        """
-        able = sorted(set(self._able("workers")()) - self.blacklist)
-        if worker is None:
-            homes = self.residence()
-            worker = min(able, key=lambda w: (sum(self.sizes[s] for s in homes.get(w, ())), -w))
-        if worker not in able:
-            raise BackendError(f"there is no worker {worker!r}: this pool has workers {able}")
-        if able == [worker]:
-            raise BackendError(f"worker {worker} is the last one: add_worker() first, or close()")
-        self._level(without=worker)
-        self.inner.retire(worker)  # type: ignore[attr-defined]
-        self.up.discard(worker)
-        self.unborn.discard(worker)
-        return worker
-
-    def resize(self, workers: int) -> None:
-        """Open or end workers until there are `workers`.
-
-        Raises
-        ------
-        ValueError
-            If `workers` is below 1.
-        """
-        if isinstance(workers, bool) or operator.index(workers) < 1:
-            raise BackendError(f"a pool has at least 1 worker, not {workers!r}")
-        while (count := len(set(self._able("workers")()) - self.blacklist)) != workers:
-            if count < workers:
-                self.add_worker()
-            else:
-                self.remove_worker()
-
-    def _able(self, verb: str) -> Any:
-        found = getattr(self.inner, verb, None)
-        if found is None or not hasattr(self.inner, "retire"):
-            raise BackendError(f"{self.inner.name!r} has no workers that can be added or removed; use backend='mp'")
-        return found
-
-    def _level(self, without: int | None = None) -> None:
-        able = set(self.inner.workers()) - self.blacklist - {without}  # type: ignore[attr-defined]
-        for shard, worker in level(self.inner.owner, self.sizes, able).items():  # type: ignore[attr-defined]
-            self.inner.move(shard, worker)  # type: ignore[attr-defined]
-
-    def _leave_the_lost(self) -> None:
-        """Retire ranks that were given up when nobody was there to take their shards."""
-        for worker in sorted(self.blacklist.intersection(self.inner.workers())):  # type: ignore[attr-defined]
-            self.inner.retire(worker)  # type: ignore[attr-defined]
-
 
 def check_retries(value: Any) -> int:
     """Return `max_retries` as an int ≥ 1."""
@@ -387,12 +326,3 @@ def check_retries(value: Any) -> int:
     if count < 1:
         raise BackendError("max_retries must be at least 1.")
     return count
-
-
-def _as_error(loss: Loss) -> Any:
-    from mixle.errors import WorkerLost
-
-    error = WorkerLost(str(loss))
-    error.worker, error.shards, error.cause = loss.worker, loss.shards, loss.cause
-    error.exitcode, error.stderr_tail = loss.exitcode, loss.stderr_tail
-    return error

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mixle._limits import one_blas_thread
 from mixle.utils.parallel.folding.handle import Handle
 from mixle.utils.parallel.folding.inputs import (
     check_count,
     check_engine,
+    check_fits,
     check_rows,
     check_weights,
     choose_encoder,
@@ -18,7 +20,6 @@ from mixle.utils.parallel.folding.inputs import (
     make_source,
     warn_user,
 )
-from mixle.utils.parallel.folding.limits import one_blas_thread
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.folding.tasks import execute
 from mixle.utils.parallel.folding.transport import Source, Transport
@@ -137,6 +138,8 @@ class LocalEncodedData(Handle):
         Shard map: an int is ``Strided(K)``.
     weights : array_like, shape (n,), optional
         Row weights, finite and at least 0; ``nobs`` is their total.
+    force : bool
+        Encode although the placement, given or planned for `resources`, says that memory does not suffice.
 
     Attributes
     ----------
@@ -152,7 +155,7 @@ class LocalEncodedData(Handle):
     TypeError
         For data that are no sequence of rows; the message has the line to type.
     ValueError
-        For empty data, controls that exclude each other, wrong weights.
+        For empty data, controls that exclude each other, wrong weights, a placement whose ``fits`` is False.
     RowError
         For a row that cannot be encoded, named by its position.
 
@@ -181,6 +184,7 @@ class LocalEncodedData(Handle):
         *,
         num_shards: Any = None,
         weights: Any = None,
+        force: bool = False,
     ) -> None:
         title = "LocalEncodedData"
         rows = check_rows(data, title)
@@ -196,6 +200,7 @@ class LocalEncodedData(Handle):
         if num_shards is None:
             if placement is None:
                 placement = plan(rows, model, estimator, encoder, resources, engine, precision, num_chunks, pieces)
+            check_fits(title, placement, force)
             shard_map = Contiguous(sizes=tuple(shard.size for shard in placement.shards))
             cuts = [shard.sub_chunks for shard in placement.shards]
         self.placement = placement

@@ -54,6 +54,7 @@ class Crew:
         self.selector: Any = getattr(selectors, "PollSelector", selectors.SelectSelector)()
         self.unborn: set[int] = set()
         self.failure = ""
+        self.launcher_lost = False
         self.link = self._connect()
 
     def take(self, member: Member, head: wire.Head, body: bytearray) -> None:
@@ -102,37 +103,59 @@ class Crew:
         """
         alive = set(self.live())
         missing = [rank for rank in ranks if rank not in alive]
-        if missing and not self.failure:
-            self._start(missing)
-        if self.failure:  # the launcher died, or cannot fork: one new launcher, and all workers with it
+        if missing and not self.launcher_lost:
+            self._ask(missing)
+            self._await_births()
+        if self.failure and (self.launcher_lost or not self.live()):  # a new launcher, and all workers with it
             self._replace_link()
             missing = list(ranks)
-            self._start(missing)
-        if self.failure:
+            self._ask(missing)
+            self._await_births()
+        if self.failure and missing:
             raise RuntimeError(f"worker processes cannot be started: {self.failure}")
         return missing
 
-    def _start(self, wanted: list[int]) -> None:
-        """Have workers forked and wait for them; what goes wrong is left in `failure`."""
+    def spawn(self, ranks: Sequence[int]) -> None:
+        """Have the workers of `ranks` forked that do not live, without waiting for them."""
+        with self.lock:
+            alive = set(self.live())
+            if self.launcher_lost:
+                self._replace_link()
+            self._ask([rank for rank in ranks if rank not in alive])
+
+    def _ask(self, wanted: Sequence[int]) -> None:
+        """Ask for workers that were not asked for yet."""
+        self.failure = ""
+        wanted = [rank for rank in wanted if rank not in self.unborn]
         for rank in wanted:
             self._forget(rank)
             self.incarnations[rank] = self.incarnations.get(rank, -1) + 1
-        self.unborn = set(wanted)
-        self.link.fork([(rank, self.incarnations[rank]) for rank in wanted])
+        if wanted:
+            self.unborn.update(wanted)
+            self.link.fork([(rank, self.incarnations[rank]) for rank in wanted])
+
+    def _await_births(self) -> None:
+        """Wait for the workers that were asked for; what goes wrong is left in `failure`."""
         pulse = Pulse(self.link.pid, self.worker_timeout_s) if self.link.pid else None
         try:
             while self.unborn and not self.failure:
                 self.pump(LOOK_S)
                 cause = pulse.look() if pulse is not None and pulse.due() else None
-                self.failure = self.failure or (f"the launcher: {cause}" if cause else "")
+                if cause:
+                    self.failure, self.launcher_lost = f"the launcher: {cause}", True
         finally:
             if pulse is not None:
                 pulse.close()
 
     def _replace_link(self) -> None:
         self._disconnect()
+        for member in self.members.values():
+            if member.state == "live":
+                self._lose(member, f"its launcher was replaced ({self.failure})")
+                member.settle(None)
         self.link.close()
-        self.failure = ""
+        self.failure, self.launcher_lost = "", False
+        self.unborn.clear()
         self.link = self._connect()
         self._equip()
 
@@ -184,6 +207,7 @@ class Crew:
         if event.kind == "born":
             self._born(event)
         elif event.kind == "stillborn":
+            self.unborn.discard(event.rank)
             self.failure = f"worker {event.rank}: {event.text}"
         elif event.kind == "died":
             member = self.fallen.get((event.rank, event.incarnation)) or self.members.get(event.rank)
@@ -192,12 +216,21 @@ class Crew:
                     self._drain(member)
                 member.settle(event.status)
         elif event.kind == "gone":
-            how = system.describe_exit(event.status)
-            self._disconnect()
-            self.failure = f"their launcher {how}" + (f"\n{event.text}" if event.text else "")
-            for member in list(self.members.values()):
-                if member.state == "live":
-                    self._drain(member, f"its launcher {how}")
+            self._gone(event)
+
+    def _gone(self, event: Event) -> None:
+        """Give up everybody whose launcher died."""
+        how = system.describe_exit(event.status)
+        self._disconnect()
+        self.launcher_lost = True
+        self.failure = f"their launcher {how}" + (f"\n{event.text}" if event.text else "")
+        for member in list(self.members.values()):
+            if member.state == "live":
+                self._drain(member, f"its launcher {how}")
+        for member in self.fallen.values():
+            if not member.settled:  # nobody is left to tell how it ended
+                member.cause = member.cause or f"its launcher {how}"
+                member.settle(None)
 
     def _born(self, event: Event) -> None:
         member = Member(event, self.worker_timeout_s)

@@ -1,4 +1,4 @@
-"""One task in talks with workers: shards are given to them one after another, replies and losses come back as events."""
+"""One task in talks with workers: shards are given one after another, replies and losses come back as events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Lost:
     @property
     def settled(self) -> bool:
         """Whether its exit status is known, or will not be."""
-        return self._member.settled or bool(self._supervisor.failure) or time.monotonic() > self._deadline
+        return self._member.settled or self._supervisor.launcher_lost or time.monotonic() > self._deadline
 
     def told(self) -> WorkerLost:
         """Return the error that says how it was lost."""

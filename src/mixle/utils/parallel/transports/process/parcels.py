@@ -21,13 +21,13 @@ from mixle.errors import PayloadError
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.payload import Buffer
 
-__all__ = ["Definitions", "KnownDefinitions", "dumps_reply", "join_sections", "split_sections"]
+__all__ = ["Definitions", "KnownDefinitions", "dumps_reply", "join_sections", "split_sections", "unpicklable"]
 
 ALIGN = 64
 OUT_OF_BAND = 4096  # smaller buffers are cheaper inside the pickle
 REMEMBERED = 64  # definitions that are kept besides those the rows need: a lambda per round must not pile up
 _MAIN = "__main__"
-_COUNT = struct.Struct("<II")  # sections, crc32 of what follows
+_COUNT = struct.Struct("<II")  # sections, crc32 of their number and of what follows
 _LENGTH = struct.Struct("<Q")
 _UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, NotImplementedError, ValueError, RecursionError)
 
@@ -38,7 +38,7 @@ def join_sections(sections: Sequence[Buffer]) -> list[Buffer]:
     parts: list[Buffer] = [lengths + bytes(-(_COUNT.size + len(lengths)) % ALIGN)]
     for section in sections:
         parts += [section, bytes(-len(section) % ALIGN)]
-    crc = 0
+    crc = zlib.crc32(_LENGTH.pack(len(sections)))
     for part in parts:
         crc = zlib.crc32(part, crc)
     return [_COUNT.pack(len(sections), crc), *parts]
@@ -47,8 +47,8 @@ def join_sections(sections: Sequence[Buffer]) -> list[Buffer]:
 def split_sections(data: Any) -> list[memoryview]:
     """Return the sections that `join_sections` joined; PayloadError if they were altered."""
     view = memoryview(data)
-    count, crc = _COUNT.unpack_from(view)
-    if zlib.crc32(view[_COUNT.size :]) != crc:
+    count, crc = _COUNT.unpack_from(view) if len(view) >= _COUNT.size else (0, -1)
+    if zlib.crc32(view[_COUNT.size :], zlib.crc32(_LENGTH.pack(count))) != crc:
         raise PayloadError("the checksum of a parcel does not hold: it was altered on its way")
     lengths = [_LENGTH.unpack_from(view, _COUNT.size + i * _LENGTH.size)[0] for i in range(count)]
     at = _aligned(_COUNT.size + count * _LENGTH.size)
@@ -186,9 +186,20 @@ class Definitions:
         sent.update((entry.number, entry.version) for entry in fresh)
         return [*((number, None) for number in sorted(stale)), *((entry.number, entry.blob) for entry in fresh)]
 
+    def news_parcel(self, sent: dict[int, int]) -> list[Buffer]:
+        """Return `news` under a checksum, empty if there are none; `KnownDefinitions.learn` reads them."""
+        news = self.news(sent)
+        return join_sections([pickle.dumps(news, 5)]) if news else []
+
     def loads(self, data: Any) -> Any:
         """Read a pickle from a worker; its ``__main__`` is ours, whatever module runs under that name."""
         return _FromWorker(io.BytesIO(data), self).load()
+
+    def known_here(self) -> KnownDefinitions:
+        """Return a reader of parcels in this process: numbers mean the driver's own definitions."""
+        known = KnownDefinitions()
+        known.table.update((entry.number, entry.object) for entry in self.known.values())
+        return known
 
     def named(self, name: str) -> Iterator[Any]:
         """Yield the definitions of that qualified name, the latest first."""
@@ -232,8 +243,15 @@ class KnownDefinitions:
         self.failed: dict[int, BaseException] = {}
 
     def learn(self, data: Any) -> None:
-        """Take definitions; what cannot be read is reported when it is used."""
-        for number, blob in pickle.loads(data):
+        """Take definitions; what cannot be read is reported when it is used.
+
+        Raises
+        ------
+        PayloadError
+            If they were altered on their way; nothing was unpickled then.
+        """
+        (news,) = split_sections(data)
+        for number, blob in pickle.loads(news):
             if blob is None:
                 self.table.pop(number, None)
                 self.failed.pop(number, None)
@@ -257,6 +275,16 @@ class KnownDefinitions:
         except KeyError as error:
             cause = self.failed.get(error.args[0])
             raise error if cause is None else cause from None
+
+
+def unpicklable(error: Exception, what: str) -> Exception:
+    """Return an error of the same kind that says what cannot be pickled, and what to do."""
+    text = f"{what} cannot be pickled for the worker processes: {error}. "
+    text += "Mend its pickling, or stay in this process with backend='local'"
+    try:
+        return type(error)(text)
+    except Exception:  # noqa: BLE001 - a kind that takes other arguments
+        return TypeError(text)
 
 
 def dumps_reply(value: Any) -> bytes:

@@ -2,6 +2,9 @@
 
 A numeric array lies there as it is, and workers see views of it; other rows lie there as one pickle per shard. The
 encoder, the shard map and the row weights lie there too, so that a worker that starts later needs nothing else.
+
+Every value arrives with its bits; the memory layout of an array does not: what is not in Fortran order arrives in C
+order. Nothing that reaches a number may depend on it.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 from mixle.utils.parallel.folding.payload import is_plain
 from mixle.utils.parallel.folding.shards import Shard, encode_shard, pick
 from mixle.utils.parallel.transports.process import system
-from mixle.utils.parallel.transports.process.parcels import ALIGN, Definitions, KnownDefinitions
+from mixle.utils.parallel.transports.process.parcels import ALIGN, Definitions, KnownDefinitions, unpicklable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,16 +123,7 @@ def _packed(definitions: Definitions, value: Any, what: str) -> list[Buffer]:
     try:
         return definitions.parcel(value)
     except Exception as error:
-        raise _told(error, f"{what} ({type(value).__name__}) cannot be pickled for the worker processes") from error
-
-
-def _told(error: Exception, what: str) -> Exception:
-    """Return an error of the same kind that says what to do."""
-    text = f"{what}: {error}. Mend its pickling, or stay in this process with backend='local'"
-    try:
-        return type(error)(text)
-    except Exception:  # noqa: BLE001 - a kind that takes other arguments
-        return TypeError(text)
+        raise unpicklable(error, f"{what} ({type(value).__name__})") from error
 
 
 def _first_culprit(definitions: Definitions, rows: Any, positions: range, error: Exception) -> Exception:
@@ -137,8 +131,8 @@ def _first_culprit(definitions: Definitions, rows: Any, positions: range, error:
         try:
             definitions.parcel(row)
         except Exception as own:  # noqa: BLE001 - any failure marks the row
-            return _told(own, f"row {position} ({type(row).__name__}) cannot be pickled for the worker processes")
-    return _told(error, "the rows cannot be pickled for the worker processes")
+            return unpicklable(own, f"row {position} ({type(row).__name__})")
+    return unpicklable(error, "one of the rows")
 
 
 class SpoolReader:
@@ -156,14 +150,17 @@ class SpoolReader:
     def encode(self, shard: int) -> Shard:
         """Return one shard, encoded; RowError names a bad row by its position in the data."""
         positions = self.shards[shard]
-        if isinstance(self.rows, list):
-            rows = self.definitions.open(self._at(*self.rows[shard]))
-        else:
-            rows = pick(self._array(self.rows), positions)
+        rows = self.rows_of(shard)
         weights = None
         if self.weights is not None:
             weights = np.ascontiguousarray(pick(self._array(self.weights), positions))
         return encode_shard(shard, rows, positions, self.encoder, self.pieces[shard], weights)
+
+    def rows_of(self, shard: int) -> Any:
+        """Return the rows of one shard, in shard order."""
+        if isinstance(self.rows, list):
+            return self.definitions.open(self._at(*self.rows[shard]))
+        return pick(self._array(self.rows), self.shards[shard])
 
     def _at(self, place: int, length: int) -> memoryview:
         return self.map[place : place + length]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 import weakref
 from collections import deque
@@ -132,10 +131,8 @@ class Supervisor(Crew):
         return request
 
     def _news(self, member: Member) -> list[memoryview]:
-        news = self.definitions.news(member.sent)
-        if not news:
-            return []
-        return wire.frame(wire.DEFINE, [pickle.dumps(news, 5)])
+        news = self.definitions.news_parcel(member.sent)
+        return wire.frame(wire.DEFINE, news) if news else []
 
     def collect(self, request: Request) -> Iterator[tuple[int, int, bytearray]]:
         """Yield ``(shard, rank, body)`` of each reply as it comes.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,10 @@ from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.folding.transport import Source, Transport
 from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.transports.process import system, wire
+from mixle.utils.parallel.transports.process.exchange import Exchange
+from mixle.utils.parallel.transports.process.holdings import Pool, pools
 from mixle.utils.parallel.transports.process.link import LauncherLink
-from mixle.utils.parallel.transports.process.parcels import Definitions
+from mixle.utils.parallel.transports.process.parcels import Definitions, unpicklable
 from mixle.utils.parallel.transports.process.spool import Spool
 from mixle.utils.parallel.transports.process.supervisor import Request, Supervisor
 from mixle.utils.parallel.transports.process.view import WorkerProcess
@@ -29,46 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["ProcessTransport"]
 
 Hook = Callable[[int, WorkerProcess], Any]
-
-
-class _Pool:
-    """What a transport must give back: also the finalizer holds it, so it never refers to the transport."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.spool: Spool | None = None
-        self.supervisor: Supervisor | None = None
-
-    def close(self) -> None:
-        if self.pid != os.getpid():
-            return
-        supervisor, spool = self.supervisor, self.spool
-        try:
-            if supervisor is not None:
-                supervisor.close()
-        finally:
-            if spool is not None:
-                spool.close()
-
-    def abandon(self) -> None:
-        if self.supervisor is not None:
-            self.supervisor.abandon()
-        if self.spool is not None:
-            self.spool.close()
-
-
-_pools: weakref.WeakSet[_Pool] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    """Give back a forked child's copies: they would keep rows in memory and pipes open."""
-    for pool in list(_pools):
-        pool.abandon()
-    _pools.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 class ProcessTransport(Transport):
@@ -123,7 +84,7 @@ class ProcessTransport(Transport):
         self._link = _link_factory(start_method, shutdown_timeout_s)
         self._definitions = Definitions()
         self._hook: Hook | None = None
-        self._pool = _Pool()
+        self._pool = Pool()
         self._close = weakref.finalize(self, self._pool.close)
 
     # The verbs
@@ -140,27 +101,46 @@ class ProcessTransport(Transport):
         WorkerLost
             If workers died while they encoded.
         """
-        if self._pool.supervisor is not None or not self._close.alive:
-            raise BackendError("this transport was loaded or closed already: make a new one")
-        self.num_workers = max(1, min(self.num_workers, len(source.rows)))
+        self.open(source)
         try:
-            self._load(source)
+            self.loaded(self.dispatch(None, self._residence()))
         except BaseException:
             self.close()
             raise
 
-    def _load(self, source: Source) -> None:
+    def open(self, source: Source) -> None:
+        """Do all of `load` except the encoding: write the rows, start the workers, say which shard lives where."""
+        if self._pool.supervisor is not None or not self._close.alive:
+            raise BackendError("this transport was loaded or closed already: make a new one")
+        self.num_workers = max(1, min(self.num_workers, len(source.rows)))
+        try:
+            self._open(source)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, source: Source) -> None:
         pool = self._pool
         supervisor = pool.supervisor = Supervisor(
             self._link, self._definitions, self.worker_timeout_s, self.step_timeout_s
         )
-        _pools.add(pool)  # the launcher imports while rows are written
+        pools.add(pool)  # the launcher imports while rows are written
         pool.spool = Spool()
         pool.spool.write(source, self._definitions)
         supervisor.prepare({"rows": pool.spool.fd}, self._modules())
         self.owner = {shard: shard % self.num_workers for shard in range(len(source.shards))}
+        self.sizes = {shard: len(positions) for shard, positions in enumerate(source.shards)}
         supervisor.ensure(self.workers())
-        loaded = {result.shard: result for result in self.dispatch(None, self._residence())}
+
+    def loaded(self, results: Iterable[Result]) -> None:
+        """Take the results of the encoding (of the task None on all shards).
+
+        Raises
+        ------
+        RowError
+            For the first shard with a row that cannot be read.
+        """
+        loaded = {result.shard: result for result in results}
         for shard in sorted(loaded):
             error = loaded[shard].error
             if error is not None:
@@ -223,6 +203,11 @@ class ProcessTransport(Transport):
         self.retired.add(worker)
         self._supervisor().dismiss(worker)
 
+    def grow(self) -> int:
+        """Let there be one more worker from the next call on, and return its id."""
+        self.num_workers += 1
+        return self.num_workers - 1
+
     def close(self) -> None:
         """End all processes and release the memory of the rows; further calls do nothing."""
         self._close()
@@ -245,17 +230,44 @@ class ProcessTransport(Transport):
             After everything that arrived was yielded, if workers were lost.
         """
         supervisor = self._supervisor()
-        try:
-            parts = self._definitions.parcel(task)
-        except Exception as error:
-            raise _unpicklable(task, error) from error
+        parts = self._parcel(task)
         orders = {rank: [(shard, self.owner[shard] == rank) for shard in shards] for rank, shards in assignment.items()}
-        hook, self._hook = (self._hook, None) if task is not None else (None, self._hook)
+        hook = self._take_hook(task)
         request = supervisor.submit(parts, {rank: items for rank, items in orders.items() if items}, hook is not None)
         if hook is not None:
-            armed = hook
-            supervisor.rendezvous(request, lambda rank: armed(rank, self.process(rank)))
+            supervisor.rendezvous(request, hook)
         return self._results(supervisor, request)
+
+    def begin(self, task: Task | None, assignment: Mapping[int, Sequence[int]]) -> Exchange:
+        """Begin what `dispatch` does and return the exchange, through which more shards may be given to workers.
+
+        Parameters
+        ----------
+        task : Task or None
+            None encodes the shards and counts their rows.
+        assignment : mapping of int to sequence of int
+            Shards by worker. Those of a worker that is dead come back as lost.
+        """
+        supervisor = self._supervisor()
+        exchange = Exchange(supervisor, self._parcel(task), self._read, lambda shard, rank: self.owner[shard] == rank)
+        hook = self._take_hook(task)
+        request = exchange.give(assignment, armed=hook is not None)
+        if hook is not None and request is not None:
+            supervisor.rendezvous(request, hook)
+        return exchange
+
+    def _parcel(self, task: Task | None) -> list[payload.Buffer]:
+        try:
+            return self._definitions.parcel(task)
+        except Exception as error:
+            raise unpicklable(error, f"the {type(task).__name__} task") from error
+
+    def _take_hook(self, task: Task | None) -> Callable[[int], None] | None:
+        """Return what is to be called for each worker that has the task; encoding leaves the hook armed."""
+        if task is None or self._hook is None:
+            return None
+        hook, self._hook = self._hook, None
+        return lambda rank: hook(rank, self.process(rank))
 
     def _results(self, supervisor: Supervisor, request: Request) -> Iterator[Result]:
         for shard, rank, body in supervisor.collect(request):
@@ -272,10 +284,11 @@ class ProcessTransport(Transport):
             return Result(shard, 0, 0.0, None, None, {"worker": rank}, fault_of(error))
         return Result(shard, rows, weight, value, log_density, receipt, None if fault is None else RemoteFault(*fault))
 
-    def arm(self, hook: Hook) -> None:
+    def arm(self, hook: Hook | None) -> None:
         """Let the next task wait on every worker until ``hook(worker, process)`` was called for each.
 
-        The hook is used once. It may kill the process: the worker has the task and has not begun to work on it.
+        The hook is used once. It may kill the process: the worker has the task and has not begun to work on it. None
+        disarms.
         """
         self._hook = hook
 
@@ -287,6 +300,25 @@ class ProcessTransport(Transport):
     def processes(self) -> dict[int, WorkerProcess]:
         """Return the process of each worker."""
         return {rank: self.process(rank) for rank in sorted(self._supervisor().members)}
+
+    def start(self, workers: Iterable[int]) -> None:
+        """Start those of `workers` that do not live and wait until they do.
+
+        Raises
+        ------
+        RuntimeError
+            If they cannot be started.
+        """
+        self._supervisor().ensure(sorted(workers))
+
+    def spawn(self, workers: Iterable[int]) -> None:
+        """Start workers and do not wait for them: `live` has them when they are born."""
+        self._supervisor().spawn(sorted(workers))
+
+    def rows_of(self, shard: int) -> Any:
+        """Return the rows of a shard as the workers read them."""
+        self._supervisor()
+        return self._pool.rows(shard, self._definitions)
 
     def live(self) -> list[int]:
         """Return the workers that live now."""
@@ -322,14 +354,6 @@ def _link_factory(start_method: str | None, shutdown_timeout_s: float) -> Callab
     from mixle.utils.parallel.transports.process.spawning import SpawnLink
 
     return SpawnLink
-
-
-def _unpicklable(task: Any, error: Exception) -> Exception:
-    text = f"the {type(task).__name__} task cannot be pickled for the worker processes: {error}"
-    try:
-        return type(error)(text)
-    except Exception:  # noqa: BLE001 - a kind that takes other arguments
-        return TypeError(text)
 
 
 def _load_error(fault: RemoteFault, shard: int, worker: int | None) -> Exception:

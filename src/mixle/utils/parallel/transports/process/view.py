@@ -12,7 +12,27 @@ if TYPE_CHECKING:
     from mixle.utils.parallel.transports.process.member import Member
     from mixle.utils.parallel.transports.process.supervisor import Supervisor
 
-__all__ = ["WorkerProcess"]
+__all__ = ["WorkerPipe", "WorkerProcess"]
+
+
+class WorkerPipe:
+    """The driver's end of a worker's pipe, as hooks and tests see it."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        return self._member.sock.fileno()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._member.sock.fileno() < 0
+
+    def close(self) -> None:
+        """End the pipe for both sides: the worker is lost."""
+        self._member.hang_up()
 
 
 class WorkerProcess:
@@ -38,6 +58,11 @@ class WorkerProcess:
     def __repr__(self) -> str:
         state = "alive" if self.is_alive() else system.describe_exit(self.exitcode)
         return f"<WorkerProcess {self.name} pid={self.pid} {state}>"
+
+    @property
+    def connection(self) -> WorkerPipe:
+        """The pipe to the process."""
+        return WorkerPipe(self._member)
 
     @property
     def sentinel(self) -> int:

@@ -11,9 +11,11 @@ import struct
 import sys
 import traceback
 import types
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mixle.errors import PayloadError
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.faults import fault_of
 from mixle.utils.parallel.folding.tasks import Result, execute
@@ -25,12 +27,13 @@ from mixle.utils.parallel.transports.process.spool import SpoolReader
 if TYPE_CHECKING:
     import socket
 
+    from mixle.utils.parallel.folding.payload import Buffer
     from mixle.utils.parallel.folding.shards import Shard
 
 __all__ = ["DUMP_SIGNAL", "Birth", "main", "pack_orders", "print_last_error"]
 
 DUMP_SIGNAL = getattr(signal, "SIGUSR2", None)  # makes a hung worker print where it hangs
-_SIZE = struct.Struct("<Q")
+_SIZE = struct.Struct("<QI")  # bytes of the orders, crc32 of that number and of them
 _ALIGN = 64
 
 
@@ -63,16 +66,30 @@ def pack_orders(items: list[tuple[int, bool]], letter: tuple[int, int] | None) -
     The task follows in the frame if `letter` is None; else it lies in the mailbox.
     """
     orders = marshal.dumps((items, letter))
-    return _SIZE.pack(len(orders)) + orders + bytes(-(_SIZE.size + len(orders)) % _ALIGN)
+    head = _SIZE.pack(len(orders), _crc(len(orders), orders))
+    return head + orders + bytes(-(_SIZE.size + len(orders)) % _ALIGN)
 
 
 def split_orders(body: bytearray) -> tuple[list[tuple[int, bool]], tuple[int, int] | None, memoryview]:
-    """Return the shards, the place in the mailbox, and the rest of a task's body."""
-    size = _SIZE.unpack_from(body)[0]
+    """Return the shards, the place in the mailbox, and the rest of a task's body.
+
+    Raises
+    ------
+    PayloadError
+        If the orders were altered on their way; nothing was read then. The rest has a checksum of its own.
+    """
     view = memoryview(body)
-    items, letter = marshal.loads(view[_SIZE.size : _SIZE.size + size])  # noqa: S302 - from this worker's driver
+    size, crc = _SIZE.unpack_from(view) if len(view) >= _SIZE.size else (0, -1)
     end = _SIZE.size + size
+    orders = view[_SIZE.size : end]
+    if _crc(size, orders) != crc:
+        raise PayloadError("the checksum of a worker's orders does not hold: they were altered on their way")
+    items, letter = marshal.loads(orders)  # noqa: S302 - from this worker's driver, unaltered
     return items, letter, view[end + -end % _ALIGN :]
+
+
+def _crc(size: int, orders: Buffer) -> int:
+    return zlib.crc32(orders, zlib.crc32(size.to_bytes(8, "little")))
 
 
 def main(birth: Birth, sock: socket.socket) -> int:

@@ -1,0 +1,38 @@
+"""What combinators ask of their parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixle.errors import SupportError
+
+__all__ = ["is_latent", "update_part"]
+
+
+def is_latent(estimator: Any) -> bool:
+    """Return whether an estimator, or a part of it, has components that may run empty."""
+    tell = getattr(estimator, "_parts", None)
+    if not callable(tell) or not hasattr(estimator, "keep_empty"):
+        return False
+    return hasattr(estimator, "num_components") or any(is_latent(part) for _, part in tell())
+
+
+def update_part(accumulator: Any, payload: Any, weights: np.ndarray, model: Any) -> None:
+    """Add encoded rows to a part of a row.
+
+    Raises
+    ------
+    SupportError
+        If a mixture among the parts supports a row of positive weight with none of its components: the other parts of
+        that row would count without it.
+    """
+    scored = getattr(accumulator, "seq_update_scored", None)
+    if scored is None or model is None:
+        accumulator.seq_update(payload, weights, model)
+        return
+    _, left_out = scored(payload, weights, model)
+    if left_out:
+        lost = np.flatnonzero(np.isneginf(model.seq_log_density(payload)) & (weights > 0.0))
+        raise SupportError("no component supports the value", "Mixture", int(lost[0]))

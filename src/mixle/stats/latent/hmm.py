@@ -1,0 +1,218 @@
+"""Hidden Markov models over sequences of any elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.stats.combinators.null import NullDistribution
+from mixle.stats.contract import SequenceEncodableProbabilityDistribution
+from mixle.stats.domains import probabilities
+from mixle.stats.latent.hmm_chain import initial_law, not_built_in, terminal_mask, transition_laws
+from mixle.stats.latent.hmm_decode import decode, smooth
+from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
+from mixle.stats.latent.hmm_forward import Chain, Passes
+from mixle.stats.latent.hmm_sampler import HiddenMarkovSampler
+from mixle.stats.latent.mixture import MixtureDistribution
+from mixle.stats.latent.mixture_encoder import mixture_encoder
+from mixle.stats.stacking.walk import Walk
+
+__all__ = ["HiddenMarkovModelDistribution"]
+
+
+class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
+    """Law of a sequence whose elements hang on the states of a hidden Markov chain.
+
+    Parameters
+    ----------
+    topics : sequence of distributions
+        Law of an element in each of the S states.
+    w : array_like, shape (S,)
+        Probabilities of the first state.
+    transitions : array_like, shape (S, S)
+        Row i holds the probabilities of the state after state i. A row of zeros, allowed for a state that is never
+        reached or never left, becomes a self-loop.
+    taus : array_like, shape (S, n_topics), optional
+        Weights of the topics in each state; an element's law is then their mixture.
+    len_dist : distribution, optional
+        Law of the length; without one the length scores 0.
+    name : str, optional
+        Label carried along.
+    terminal_values : None
+        Not built in; terminal states are.
+    use_numba : bool, optional
+        Taken and not needed: there is one path.
+    weights : array_like, optional
+        Another name of `w`.
+    prior : None
+        Not built in.
+    terminal_states : sequence of int, optional
+        A sequence ends in one of these states and is nowhere else in one; its length then follows from the chain and
+        `len_dist` is not scored.
+    components : sequence of distributions, optional
+        Another name of `topics`.
+
+    Raises
+    ------
+    ValueError
+        If probabilities are none, or shapes do not agree.
+
+    Notes
+    -----
+    The recursions are those of Rabiner (1989), Proceedings of the IEEE 77. A sequence's log-density has the same bits
+    alone and among others.
+
+    Examples
+    --------
+    >>> from mixle.stats import CategoricalDistribution
+    >>> weather = [CategoricalDistribution({"dry": 0.9, "wet": 0.1}), CategoricalDistribution({"dry": 0.2, "wet": 0.8})]
+    >>> d = HiddenMarkovModelDistribution(weather, [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
+    >>> round(d.density(["dry", "wet"]), 6), d.viterbi(["dry", "dry", "wet", "wet"]).tolist()
+    (0.1635, [0, 0, 1, 1])
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("topics", "w", "transitions")
+    _keyword_fields: ClassVar[tuple[str, ...]] = ("taus", "len_dist", "name", "terminal_states")
+
+    def __init__(
+        self,
+        topics: Sequence[Any] | None = None,
+        w: Any = None,
+        transitions: Any = None,
+        taus: Any = None,
+        len_dist: Any = None,
+        name: str | None = None,
+        terminal_values: None = None,
+        use_numba: bool | None = None,
+        weights: Any = None,
+        prior: None = None,
+        terminal_states: Sequence[int] | None = None,
+        components: Sequence[Any] | None = None,
+    ) -> None:
+        not_built_in(terminal_values=terminal_values, prior=prior)
+        given = topics if topics is not None else components
+        self.topics = list(given) if given is not None else []
+        if not self.topics:
+            raise ValueError("a hidden Markov model needs at least one law of an element: pass topics=")
+        self.w = initial_law(weights if w is None else w)
+        states = len(self.w)
+        self.terminal_states = None if terminal_states is None else sorted({int(s) for s in terminal_states})
+        self._terminal = terminal_mask(self.terminal_states, states)
+        self.transitions = transition_laws(transitions, self.w, self._terminal)
+        self.taus = None if taus is None else np.array([probabilities(row, "a row of taus") for row in taus])
+        wanted = (states, len(self.topics))
+        if self.taus is None and states != len(self.topics):
+            raise ValueError(f"{states} states need as many laws of an element, got {len(self.topics)}")
+        if self.taus is not None and self.taus.shape != wanted:
+            raise ValueError(f"taus must have shape {wanted}, has {self.taus.shape}")
+        self.len_dist = NullDistribution() if len_dist is None else len_dist
+        self.name, self.use_numba = name, use_numba
+
+    @property
+    def components(self) -> list[Any]:
+        """Return `topics`."""
+        return self.topics
+
+    @property
+    def n_topics(self) -> int:
+        """Return the number of topics."""
+        return len(self.topics)
+
+    @property
+    def n_states(self) -> int:
+        """Return the number of states S."""
+        return len(self.w)
+
+    num_states = n_states
+
+    @property
+    def has_topics(self) -> bool:
+        """Return whether an element's law is a mixture of topics."""
+        return self.taus is not None
+
+    @property
+    def log_w(self) -> np.ndarray:
+        """Return the logarithms of the initial probabilities, shape (S,)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.w))
+
+    @property
+    def log_transitions(self) -> np.ndarray:
+        """Return the logarithms of the transition probabilities, shape (S, S)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.transitions))
+
+    @property
+    def emissions(self) -> list[Any]:
+        """Return the law of an element in each state."""
+        if self.taus is None:
+            return self.topics
+        return [MixtureDistribution(self.topics, row) for row in self.taus]
+
+    @property
+    def nothing(self) -> float:
+        """Return the log-density of no elements, length aside."""
+        return 0.0 if self._terminal is None else -math.inf
+
+    def passes(self, x: Chains) -> Passes | None:
+        """Return the forward and backward passes over encoded sequences; None if they have no elements."""
+        total = x.total
+        if not total:
+            return None
+        states = len(self.w)
+        walk = Walk(self.emissions, np.full(states, 1.0 / states), np.zeros(states), x.elements, total)
+        return Passes(Chain(self.w, self.transitions, self._terminal), walk, x)
+
+    def length_log_density(self, x: Chains) -> np.ndarray:
+        """Return the log-densities of the lengths of encoded sequences, shape (n,)."""
+        if self._terminal is not None:
+            return np.zeros(x.rows)
+        return np.asarray(self.len_dist.seq_log_density(x.lengths), float)
+
+    def seq_log_density(self, x: Chains) -> np.ndarray:
+        """Return the log-densities of encoded sequences, shape (n,)."""
+        passes = self.passes(x)
+        result = np.full(x.rows, self.nothing) if passes is None else passes.densities()
+        return np.asarray(result + self.length_log_density(x))
+
+    def seq_posterior(self, x: Chains) -> list[np.ndarray]:
+        """Return the probabilities of the states of each element, one array (T, S) per encoded sequence."""
+        return smooth(self.passes(x), x, len(self.w))
+
+    def posterior(self, x: Any) -> np.ndarray:
+        """Return the probabilities of the states of each element of one sequence, shape (T, S)."""
+        return self.seq_posterior(self.dist_to_encoder().seq_encode([x]))[0]
+
+    def seq_viterbi(self, x: Chains) -> list[np.ndarray]:
+        """Return the likeliest path of states, one array (T,) per encoded sequence."""
+        return decode(self.passes(x), x)
+
+    def viterbi(self, x: Any) -> np.ndarray:
+        """Return the likeliest path of states of one sequence, shape (T,)."""
+        return self.seq_viterbi(self.dist_to_encoder().seq_encode([x]))[0]
+
+    def sampler(self, seed: int | None = None) -> HiddenMarkovSampler:
+        """Return a sampler."""
+        return HiddenMarkovSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> Any:
+        """Return the estimator; `pseudo_count` weighs this model's own parameters as a prior."""
+        from mixle.stats.latent.hmm_estimator import HiddenMarkovEstimator
+
+        prior = None if pseudo_count is None else (self.w, self.transitions)
+        return HiddenMarkovEstimator(
+            [topic.estimator(pseudo_count) for topic in self.emissions],
+            self.len_dist.estimator(pseudo_count),
+            pseudo_count,
+            self.name,
+            terminal_states=self.terminal_states,
+            suff_stat=prior,
+        )
+
+    def dist_to_encoder(self) -> HiddenMarkovDataEncoder:
+        """Return the encoder."""
+        elements = mixture_encoder([topic.dist_to_encoder() for topic in self.emissions])
+        return HiddenMarkovDataEncoder(elements, self.len_dist.dist_to_encoder())

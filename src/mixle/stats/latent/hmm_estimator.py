@@ -1,0 +1,179 @@
+"""The M-step of hidden Markov models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.stats.combinators.null import NullEstimator
+from mixle.stats.contract import ParameterEstimator
+from mixle.stats.domains import nonnegative
+from mixle.stats.latent.hmm import HiddenMarkovModelDistribution
+from mixle.stats.latent.hmm_accumulator import HiddenMarkovFactory, as_statistics
+from mixle.stats.latent.hmm_chain import not_built_in, stationary, terminal_mask
+from mixle.stats.leaf import repaired
+
+__all__ = ["HiddenMarkovEstimator", "HiddenMarkovModelEstimator"]
+
+
+class HiddenMarkovEstimator(ParameterEstimator):
+    """Estimator of a `HiddenMarkovModelDistribution`.
+
+    Parameters
+    ----------
+    estimators : sequence of estimators
+        One per state.
+    len_estimator : estimator, optional
+        Estimator of the law of the length.
+    pseudo_count : float or (float, float), optional
+        Weight of the prior of the initial and of the transition probabilities; without `suff_stat` it is spread
+        evenly, over the states and over all pairs of states.
+    name : str, optional
+        Label of the fitted model.
+    keys : (hashable, hashable, hashable), optional
+        Tying keys of initial probabilities, transitions and emissions.
+    use_numba : bool, optional
+        Taken and not needed.
+    prior : None
+        Not built in.
+    steady_state_init : bool
+        Take the stationary law of the fitted transitions as the initial law.
+    terminal_states : sequence of int, optional
+        States that a sequence ends in.
+    suff_stat : (array_like (S,), array_like (S, S)), optional
+        Prior initial and transition probabilities, used with `pseudo_count`.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonEstimator
+    >>> HiddenMarkovEstimator([PoissonEstimator()] * 3).num_start_components()
+    3
+    """
+
+    _fields: ClassVar[tuple[str, ...]] = ("estimators",)
+    _keyword_fields: ClassVar[tuple[str, ...]] = (
+        "len_estimator", "pseudo_count", "name", "keys", "steady_state_init", "terminal_states", "suff_stat",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        estimators: Sequence[Any],
+        len_estimator: Any = None,
+        pseudo_count: Any = None,
+        name: str | None = None,
+        keys: tuple[Any, Any, Any] | None = (None, None, None),
+        use_numba: bool | None = None,
+        prior: None = None,
+        steady_state_init: bool = False,
+        terminal_states: Sequence[int] | None = None,
+        suff_stat: Any = None,
+    ) -> None:
+        not_built_in(prior=prior)
+        self.estimators = list(estimators)
+        if not self.estimators:
+            raise ValueError("a hidden Markov model needs at least one estimator of its elements")
+        self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
+        pair = pseudo_count if isinstance(pseudo_count, (tuple, list)) else (pseudo_count, pseudo_count)
+        self.pseudo_count = tuple(None if c is None else nonnegative(c, "pseudo_count") for c in pair)
+        self.name, self.use_numba, self.steady_state_init = name, use_numba, bool(steady_state_init)
+        self.keys = (None, None, None) if keys is None else (keys[0], keys[1], keys[2])
+        self.terminal_states = None if terminal_states is None else sorted({int(s) for s in terminal_states})
+        terminal_mask(self.terminal_states, len(self.estimators))
+        self.suff_stat = None
+        if suff_stat is not None:
+            self.suff_stat = (np.array(suff_stat[0], float), np.array(suff_stat[1], float))
+            shapes = tuple(part.shape for part in self.suff_stat)
+            if shapes != ((self.num_states,), (self.num_states,) * 2):
+                raise ValueError(f"suff_stat of {self.num_states} states has the shapes {shapes}")
+
+    def _parts(self) -> tuple[tuple[str, Any], ...]:
+        states = tuple((f"state {k}", estimator) for k, estimator in enumerate(self.estimators))
+        return (*states, ("length", self.len_estimator))
+
+    @property
+    def num_states(self) -> int:
+        """Return the number of states S."""
+        return len(self.estimators)
+
+    @property
+    def num_components(self) -> int:
+        """Return 1, the number of sequences that any start needs: one may show all states."""
+        return 1
+
+    def num_start_components(self) -> int:
+        """Return how many sequences a start seeds its centres on."""
+        return len(self.estimators)
+
+    def accumulator_factory(self) -> HiddenMarkovFactory:
+        """Return the factory of this model's accumulators."""
+        return HiddenMarkovFactory(self.estimators, self.len_estimator, self.keys, self.terminal_states)
+
+    def estimate(self, nobs: float | None, suff_stat: Any) -> HiddenMarkovModelDistribution:
+        """Return the fitted model.
+
+        Parameters
+        ----------
+        nobs : float or None
+            Weight of the data; the initial counts may not exceed it. None skips the check.
+        suff_stat : HiddenMarkovStatistics, or a tuple of the same parts
+            Statistic of either layout.
+
+        Raises
+        ------
+        ValueError
+            If more weight was assigned than declared, or the statistic is of another number of states.
+        """
+        states = self.num_states
+        stat = as_statistics(suff_stat, states)
+        initial, moves = np.asarray(stat.init_counts, float), np.asarray(stat.trans_counts, float)
+        total = math.fsum(initial.tolist())
+        slack = 64 * np.finfo(np.float32).eps * max(1.0, total)
+        if nobs is not None and self.keys[0] is None and total > nobs + slack:
+            raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
+        topics = [
+            estimator.estimate(float(count), child)
+            for estimator, count, child in zip(self.estimators, stat.state_counts, stat.children, strict=True)
+        ]
+        transitions = self._transitions(moves)
+        w = stationary(transitions) if self.steady_state_init else self._initial(initial)
+        length = self.len_estimator.estimate(nobs, stat.length)
+        return HiddenMarkovModelDistribution(
+            topics, w, transitions, len_dist=length, name=self.name, terminal_states=self.terminal_states
+        )
+
+    def _initial(self, counts: np.ndarray) -> np.ndarray:
+        states = len(counts)
+        if self.pseudo_count[0]:
+            even = np.full(states, 1.0 / states)
+            counts = counts + self.pseudo_count[0] * (even if self.suff_stat is None else self.suff_stat[0])
+        total = float(np.add.reduce(counts))
+        return counts / total if total > 0.0 else np.full(states, 1.0 / states)
+
+    def _transitions(self, counts: np.ndarray) -> np.ndarray:
+        states = len(counts)
+        if self.pseudo_count[1]:
+            even = np.full((states, states), 1.0 / states)
+            prior = even if self.suff_stat is None else self.suff_stat[1]
+            counts = counts + self.pseudo_count[1] * prior / states
+        total = np.add.reduce(counts, axis=1, keepdims=True)
+        return np.where(total > 0.0, counts / np.where(total > 0.0, total, 1.0), np.eye(states))
+
+    def keep_empty(self, model: Any, previous: Any, suff_stat: Any) -> Any:
+        """Return `model` with the emissions of states that no element belongs to as they were in `previous`."""
+        counts = np.asarray(as_statistics(suff_stat, self.num_states).state_counts, float)
+        old = getattr(previous, "topics", None)
+        empty = np.flatnonzero(counts == 0.0)
+        if not empty.size or old is None or len(old) != len(counts):
+            return model
+        topics = [old[k] if k in empty else topic for k, topic in enumerate(model.topics)]
+        kept = HiddenMarkovModelDistribution(
+            topics, model.w, model.transitions, None, model.len_dist, model.name, terminal_states=model.terminal_states
+        )
+        return repaired(kept, *model.numerical_repairs(), f"empty states kept as they were: {empty.tolist()}")
+
+
+#: Another name of `HiddenMarkovEstimator`.
+HiddenMarkovModelEstimator = HiddenMarkovEstimator

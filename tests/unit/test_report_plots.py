@@ -1,0 +1,111 @@
+"""Plots: each takes and returns an axes, and shows what the records say."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mixle.utils.parallel.em_observability import RankRecord
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+from matplotlib.figure import Figure  # noqa: E402
+
+from mixle.plotting import plot_convergence, plot_imbalance, plot_stragglers, plot_timeline  # noqa: E402
+
+PHASES = {"queue": 0.1, "E-step": 0.5, "wait": 0.2, "M-step": 0.2}
+RECORDS = [
+    RankRecord(
+        r, t, 0.5 if r != 1 or t < 8 else 1.5, bytes_processed=1000 * (r + 1), n_obs=100,
+        extra={"phases": PHASES, "log_density": float(t)},
+    )
+    for t in range(12)
+    for r in range(3)
+]  # fmt: skip
+
+
+@pytest.fixture
+def ax():
+    return Figure().add_subplot()
+
+
+@pytest.mark.parametrize("plot", [plot_timeline, plot_stragglers, plot_imbalance, plot_convergence])
+def test_every_plot_takes_and_returns_an_axes(plot, ax):
+    assert plot(RECORDS, ax) is ax
+    assert plot(RECORDS, ax=ax) is ax
+    ax.figure.savefig(__import__("io").BytesIO())
+
+
+@pytest.mark.parametrize("plot", [plot_timeline, plot_stragglers, plot_imbalance, plot_convergence])
+def test_without_an_axes_a_figure_is_made(plot):
+    from matplotlib import pyplot as plt
+
+    try:
+        assert plot(RECORDS[:1]).figure.number in plt.get_fignums()
+    finally:
+        plt.close("all")
+
+
+@pytest.mark.parametrize("plot", [plot_timeline, plot_stragglers, plot_imbalance, plot_convergence])
+def test_nothing_to_draw_is_said(plot, ax):
+    with pytest.raises(ValueError, match="no "):
+        plot([], ax)
+
+
+def test_timeline_draws_the_phases_of_the_last_rounds(ax):
+    plot_timeline(RECORDS, ax, last=2)
+    widths = sorted({round(float(patch.get_width()), 9) for patch in ax.patches})
+    assert widths == [0.2, 0.5]  # M-step and E-step; queue and wait are gaps
+    assert len(ax.patches) == 2 * 3 * 2
+    assert ax.get_title(loc="left") == "rounds 10 to 11"
+
+
+def test_stragglers_marks_the_slow_rank(ax):
+    plot_stragglers(RECORDS, ax)
+    assert [(text.get_text(), text.xy[1]) for text in ax.texts] == [("slow", 1)]
+    image = ax.images[0].get_array()
+    assert image.shape == (3, 12)
+    assert image[1, 11] == pytest.approx(np.log2(3.0))
+    assert image[0, 11] == pytest.approx(0.0)
+
+
+def test_imbalance_shows_bytes_and_the_mean(ax):
+    plot_imbalance(RECORDS, ax, round=3)
+    assert [patch.get_height() for patch in ax.patches] == [0.001, 0.002, 0.003]
+    assert "1.50× the mean" in ax.get_title(loc="left")
+    with pytest.raises(ValueError, match="round 99 has no records"):
+        plot_imbalance(RECORDS, ax, round=99)
+
+
+class Step:
+    """As optimize's callback gets it."""
+
+    def __init__(self, number, log_density):
+        self.iter, self.log_density = number, log_density
+
+
+@pytest.mark.parametrize("history", [[-3.0, -2.0, -1.5], [Step(1, -3.0), Step(2, -2.0), Step(3, -1.5)]])
+def test_convergence_of_numbers_and_steps(history, ax):
+    (line,) = plot_convergence(history, ax).lines
+    assert line.get_xdata().tolist() == [1, 2, 3]
+    assert line.get_ydata().tolist() == [-3.0, -2.0, -1.5]
+
+
+def test_convergence_of_gains_is_logarithmic(ax):
+    plot_convergence([-3.0, -2.0, -1.5], ax, gains=True)
+    assert ax.get_yscale() == "log"
+    assert ax.lines[0].get_ydata().tolist() == [1.5, 0.5]
+
+
+def test_without_matplotlib_the_error_says_what_to_install():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from mixle.errors import MissingPackage\n"
+        "from mixle.plotting import plot_convergence\n"
+        "try: plot_convergence([1.0])\n"
+        "except MissingPackage as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "matplotlib' in done.stdout
