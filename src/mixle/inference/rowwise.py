@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
+from mixle.errors import RowError
 from mixle.inference.options import as_estimator, validate_keys
 from mixle.inference.rows import as_rows
 from mixle.utils.parallel.folding.inputs import check_probability, random_state
@@ -15,8 +18,7 @@ __all__ = ["estimate", "initialize"]
 def initialize(data: Iterable[Any], estimator: Any, rng: Any, p: float = 0.1) -> Any:
     """Return a start drawn row by row; see `seq_initialize` for the form that fits use.
 
-    Each row is kept with probability `p` and handed to the accumulator's ``initialize``. If none is kept the first
-    row is.
+    Each row is kept with probability `p`; the accumulator starts on the kept rows. If none is kept the first row is.
 
     Parameters
     ----------
@@ -45,9 +47,12 @@ def initialize(data: Iterable[Any], estimator: Any, rng: Any, p: float = 0.1) ->
     if not keep.any():
         keep[0] = 1.0
     accumulator = estimator.accumulator_factory().make()
-    for row, weight in zip(rows, keep, strict=True):
-        if weight:
-            accumulator.initialize(row, 1.0, state)
+    kept = np.flatnonzero(keep).tolist()
+    try:  # components are told apart by looking at the kept rows together
+        payload = accumulator.acc_to_encoder().seq_encode([rows[i] for i in kept])
+    except RowError as error:
+        raise (error if error.row is None else error.at(kept[error.row])) from None
+    accumulator.seq_initialize(payload, np.ones(len(kept)), state)
     return _finish(estimator, accumulator, float(keep.sum()))
 
 

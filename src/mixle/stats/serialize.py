@@ -136,35 +136,36 @@ def _text(value: Any) -> str:
 
 
 def to_plain(value: Any) -> Any:
-    """Return `value` in JSON types; tuples, arrays, maps and non-finite floats are tagged."""
+    """Return `value` in JSON types; tuples, arrays, maps, times and non-finite floats are tagged."""
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return {"numpy": [value.dtype.str, int(value.astype(np.int64))]}
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, str)):
         return value
-    if isinstance(value, (dt.date, dt.time)):  # a datetime is a date
-        return {type(value).__name__: value.isoformat()}
-    if isinstance(value, dt.timedelta):
-        return {"timedelta": [value.days, value.seconds, value.microseconds]}
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": str(value)}
     if isinstance(value, Serializable):
         return value.to_dict()
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return {
-            "array": [to_plain(x) for x in value.ravel().tolist()],
-            "shape": list(value.shape),
-            "dtype": value.dtype.str,
-        }
     if isinstance(value, list):
         return [to_plain(item) for item in value]
     if isinstance(value, tuple):
         return {"tuple": [to_plain(item) for item in value]}
     if isinstance(value, dict):
         return {"map": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+    return _rare_to_plain(value)
+
+
+def _rare_to_plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        flat = [to_plain(x) for x in value.ravel().tolist()]
+        return {"array": flat, "shape": list(value.shape), "dtype": value.dtype.str}
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
+    if isinstance(value, (dt.date, dt.time)):  # a datetime is a date
+        return {type(value).__name__: value.isoformat()}
+    if isinstance(value, dt.timedelta):
+        return {"timedelta": [value.days, value.seconds, value.microseconds]}
     raise SerializationError(f"a value of type {type(value).__name__} has no JSON form: {value!r:.80}")
 
 

@@ -15,7 +15,18 @@ import numpy as np
 
 from mixle.stats.contract import Column
 
-__all__ = ["SHARE", "Centres", "near_hard", "sample_size", "seed_centres"]
+__all__ = [
+    "SHARE",
+    "Centres",
+    "near_hard",
+    "sample_size",
+    "seed_centres",
+    "seed_components",
+    "seed_fields",
+    "seed_start",
+    "start_components",
+    "take_columns",
+]
 
 #: Responsibility that a start leaves to the components a row is not assigned to, in all.
 SHARE = 1e-3
@@ -35,10 +46,14 @@ class Centres(NamedTuple):
         The K centre rows.
     scales : tuple of float
         Standard deviation of each real column over the sample; 1 for labels.
+    parts : tuple
+        What `seed_start` gave for each component that has centres of its own below it, None for the others; empty if
+        no component has.
     """
 
     columns: tuple[Column, ...]
     scales: tuple[float, ...]
+    parts: tuple[Any, ...] = ()
 
     @property
     def components(self) -> int:
@@ -80,9 +95,61 @@ def _scales(columns: Sequence[Column]) -> tuple[float, ...]:
     return tuple(result)
 
 
-def _take(columns: Sequence[Column], rows: Sequence[int]) -> tuple[Column, ...]:
+def take_columns(columns: Sequence[Column], rows: Any) -> tuple[Column, ...]:
+    """Return the given rows of columns."""
     index = np.array(rows, dtype=np.intp)
-    return tuple(Column(c.values[index], c.labels, None if c.missing is None else c.missing[index]) for c in columns)
+    return tuple(
+        c._replace(values=c.values[index], missing=None if c.missing is None else c.missing[index]) for c in columns
+    )
+
+
+def start_components(estimator: Any) -> int:
+    """Return the most components that one mixture in `estimator` seeds centres for; 0 if none does."""
+    ask = getattr(estimator, "num_start_components", None)
+    if callable(ask):
+        return int(ask() or 0)
+    return max((start_components(part) for part in getattr(estimator, "start_parts", ())), default=0)
+
+
+def seed_start(estimator: Any, columns: list[Column], rng: Any) -> Any:
+    """Return what `start` of the estimator's accumulators takes for centres, seeded on sampled rows; None if nothing.
+
+    Parameters
+    ----------
+    estimator : ParameterEstimator
+        A mixture, or a combinator with `start_parts`, whose ``seed_start(columns, rng)`` is asked.
+    columns : list of Column
+        The sample.
+    rng : numpy.random.RandomState
+        Source of the draws.
+    """
+    own = getattr(estimator, "seed_start", None)
+    if callable(own):
+        return own(columns, rng)
+    components = start_components(estimator)
+    return seed_centres(columns, components, rng) if components else None
+
+
+def seed_fields(estimators: Sequence[Any], columns: list[Column], rng: Any) -> tuple[Any, ...] | None:
+    """Return `seed_start` of each field, or None if no field seeds centres."""
+    seeds = []
+    for i, estimator in enumerate(estimators):
+        own = [c._replace(path=c.path[1:]) for c in columns if c.path[:1] == (i,)]
+        seeds.append(seed_start(estimator, own, rng) if own and start_components(estimator) else None)
+    return tuple(seeds) if any(seed is not None for seed in seeds) else None
+
+
+def seed_components(estimators: Sequence[Any], centres: Centres, columns: list[Column], rng: Any) -> Centres:
+    """Return `centres` with seeds for the mixtures inside the components, on the rows nearest to each."""
+    if not any(start_components(estimator) for estimator in estimators):
+        return centres
+    nearest = np.argmax(near_hard(columns, centres), axis=0)
+    parts = []
+    for k, estimator in enumerate(estimators):
+        rows = np.flatnonzero(nearest == k)
+        own = take_columns(columns, rows if len(rows) else np.arange(len(nearest)))
+        parts.append(seed_start(estimator, list(own), rng) if start_components(estimator) else None)
+    return centres._replace(parts=tuple(parts))
 
 
 def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
@@ -105,7 +172,7 @@ def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
     scales = _scales(columns)
     rows = len(columns[0].values)
     chosen = [int(rng.randint(rows))]
-    nearest = _distances(columns, _take(columns, chosen), 0, scales)
+    nearest = _distances(columns, take_columns(columns, chosen), 0, scales)
     trials = 2 + int(math.log(components))
     while len(chosen) < components:
         total = float(np.add.reduce(nearest))
@@ -117,21 +184,25 @@ def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
             candidates = [c for c in candidates if nearest[c] > 0.0] or [int(np.argmax(nearest))]
         best = (math.inf, candidates[0], nearest)
         for candidate in candidates:
-            after = np.minimum(nearest, _distances(columns, _take(columns, [candidate]), 0, scales))
+            after = np.minimum(nearest, _distances(columns, take_columns(columns, [candidate]), 0, scales))
             cost = float(np.add.reduce(after))
             if cost < best[0]:
                 best = (cost, candidate, after)
         chosen.append(best[1])
         nearest = best[2]
-    return Centres(_take(columns, chosen), scales)
+    return Centres(take_columns(columns, chosen), scales)
 
 
 def near_hard(columns: Sequence[Column], centres: Centres) -> np.ndarray:
     """Return responsibilities (K, n): nearly all to the nearest centre, `SHARE` spread over the others."""
-    count = centres.components
-    distances = np.array([_distances(columns, centres.columns, k, centres.scales) for k in range(count)])
+    count, found = centres.components, distances(columns, centres)
     if count == 1:
-        return np.ones_like(distances)
-    result = np.full_like(distances, SHARE / (count - 1))
-    result[np.argmin(distances, axis=0), np.arange(distances.shape[1])] = 1.0 - SHARE
+        return np.ones_like(found)
+    result = np.full_like(found, SHARE / (count - 1))
+    result[np.argmin(found, axis=0), np.arange(found.shape[1])] = 1.0 - SHARE
     return result
+
+
+def distances(columns: Sequence[Column], centres: Centres) -> np.ndarray:
+    """Return the distance of each row from each centre, shape (K, n)."""
+    return np.array([_distances(columns, centres.columns, k, centres.scales) for k in range(centres.components)])

@@ -16,11 +16,13 @@ from mixle.stats.combinators.fields import (
     plain_list,
 )
 from mixle.stats.contract import (
+    Column,
     DistributionSampler,
     ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
     parts_given,
 )
+from mixle.stats.starts import seed_fields
 
 __all__ = [
     "CompositeAccumulator",
@@ -157,6 +159,15 @@ class CompositeEstimator(ParameterEstimator):
         """Return `model` with the empty components of its fields as they were in `previous`."""
         kept = keep_fields(self.estimators, model.dists, previous, suff_stat)
         return model if kept is None else CompositeDistribution(kept, model.name, model.keys)
+
+    @property
+    def start_parts(self) -> tuple[Any, ...]:
+        """Return the parts that a start may seed centres for."""
+        return tuple(self.estimators)
+
+    def seed_start(self, columns: list[Column], rng: Any) -> tuple[Any, ...] | None:
+        """Return seeds of the fields' mixtures on sampled rows, or None without any."""
+        return seed_fields(self.estimators, columns, rng)
 
     def stack_node(self) -> tuple[str, Any]:
         """Return how this part stacks over a component axis."""

@@ -156,6 +156,34 @@ class FieldsAccumulator(SequenceEncodableStatisticAccumulator):
             except RowError as error:
                 raise error.inside(field) from None
 
+    def start(self, enc: Any, draws: np.ndarray, centres: Any, p: float, weights: np.ndarray | None = None) -> None:
+        """Add the rows whose draw is below `p`; fields with seeded centres start from them.
+
+        Parameters
+        ----------
+        enc : payload
+            Encoded rows.
+        draws : ndarray, shape (n,)
+            One uniform number per row.
+        centres : tuple
+            What `seed_fields` gave for each field.
+        p : float
+            Share of rows to keep.
+        weights : ndarray, shape (n,), optional
+            Row weights.
+        """
+        from numpy.random import RandomState
+
+        kept = np.where(draws < p, 1.0 if weights is None else weights, 0.0)
+        for accumulator, field, part, seeds in zip(self.accumulators, self.fields, enc, centres, strict=True):
+            try:
+                if seeds is None:
+                    accumulator.seq_initialize(part, kept, RandomState(0))
+                else:
+                    accumulator.start(part, draws, seeds, p, weights)
+            except RowError as error:
+                raise error.inside(field) from None
+
     def combine(self, suff_stat: Any) -> FieldsAccumulator:
         """Add the statistics of as many fields.
 

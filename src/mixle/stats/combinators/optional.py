@@ -12,6 +12,7 @@ from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.missing import OptionalEncoder, OptionalRows, of_all_rows
 from mixle.stats.combinators.parts import is_latent, update_part
 from mixle.stats.contract import (
+    Column,
     DistributionSampler,
     ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
@@ -20,6 +21,7 @@ from mixle.stats.contract import (
 )
 from mixle.stats.domains import fraction, nonnegative
 from mixle.stats.kinds import LOG_ZERO
+from mixle.stats.starts import seed_start, start_components, take_columns
 from mixle.stats.sums import block_sum
 
 __all__ = [
@@ -66,6 +68,14 @@ class OptionalAccumulator(SequenceEncodableStatisticAccumulator):
             self.accumulator.seq_initialize(x.payload, known, rng)
         except RowError as error:
             raise of_all_rows(error, x.present) from None
+
+    def start(self, enc: OptionalRows, draws: np.ndarray, centres: Any, p: float, weights: Any = None) -> None:
+        """Add the rows whose draw is below `p`, the child's mixtures starting from seeded centres."""
+        known = self._count(enc, np.where(draws < p, 1.0 if weights is None else weights, 0.0))
+        try:
+            self.accumulator.start(enc.payload, np.zeros(len(known)), centres, 1.0, known)
+        except RowError as error:
+            raise of_all_rows(error, enc.present) from None
 
     def combine(self, suff_stat: Any) -> OptionalAccumulator:
         """Add another statistic."""
@@ -279,6 +289,20 @@ class OptionalEstimator(ParameterEstimator):
             return model
         kept = self.estimator.keep_empty(model.dist, previous.dist, suff_stat[1])
         return OptionalDistribution(kept, model.p, model.missing_value, model.name, model.keys)
+
+    @property
+    def start_parts(self) -> tuple[Any, ...]:
+        """Return the parts that a start may seed centres for."""
+        return (self.estimator,)
+
+    def seed_start(self, columns: list[Column], rng: Any) -> Any:
+        """Return seeds of the child's mixtures on the sampled rows that have a value."""
+        masks = [column.missing for column in columns if column.missing is not None]
+        if not start_components(self.estimator):
+            return None
+        there = ~np.logical_and.reduce(masks) if len(masks) == len(columns) and masks else None
+        kept = columns if there is None or not there.any() else list(take_columns(columns, np.flatnonzero(there)))
+        return seed_start(self.estimator, kept, rng)
 
     def stack_node(self) -> tuple[str, Any]:
         """Return how this part stacks over a component axis."""

@@ -17,7 +17,13 @@ from mixle.stats.combinators.fields import (
     keep_fields,
     plain_list,
 )
-from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
+from mixle.stats.contract import (
+    Column,
+    DistributionSampler,
+    ParameterEstimator,
+    SequenceEncodableProbabilityDistribution,
+)
+from mixle.stats.starts import seed_fields
 
 __all__ = ["RecordAccumulator", "RecordDistribution", "RecordEncoder", "RecordEstimator", "RecordSampler"]
 
@@ -225,6 +231,15 @@ class RecordEstimator(ParameterEstimator):
         """Return `model` with the empty components of its fields as they were in `previous`."""
         kept = keep_fields(self.estimators, model.dists, previous, suff_stat)
         return model if kept is None else RecordDistribution(dict(zip(self.fields, kept, strict=True)), model.name)
+
+    @property
+    def start_parts(self) -> tuple[Any, ...]:
+        """Return the parts that a start may seed centres for."""
+        return tuple(self.estimators)
+
+    def seed_start(self, columns: list[Column], rng: Any) -> tuple[Any, ...] | None:
+        """Return seeds of the fields' mixtures on sampled rows, or None without any."""
+        return seed_fields(self.estimators, columns, rng)
 
     def stack_node(self) -> tuple[str, Any]:
         """Return how this part stacks over a component axis."""

@@ -161,7 +161,7 @@ class HiddenMarkovAccumulator(SequenceEncodableStatisticAccumulator):
         self.length.seq_initialize(x.lengths, weights, rng)
         if x.total == 0:
             return
-        begun = (Start(None, self.states) if start is None else start).assign(self.acc_to_encoder(), x, weights, rng)
+        begun = (Start(self.states) if start is None else start).assign(self.acc_to_encoder(), x, weights, rng)
         self.emissions.initialize_given(x.elements, x.total, begun.given, begun.rng)
         initial, transitions = begun.counts(x, weights)
         self.initial += initial

@@ -60,7 +60,7 @@ class Batch(NamedTuple):
 
     def ranks(self) -> np.ndarray:
         """Return the sequence of each element, as its position in `rows`."""
-        return np.arange(self.total) - np.repeat(self.starts[:-1], self.counts)
+        return np.asarray(np.arange(self.total) - np.repeat(self.starts[:-1], self.counts))
 
     def times(self) -> np.ndarray:
         """Return the place of each element in its sequence."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixle._limits import one_blas_thread
 from mixle.stats.latent.hmm_batches import batch_of, ends_of, places
 from mixle.stats.latent.hmm_encoder import Chains
 from mixle.stats.latent.hmm_forward import Passes
@@ -12,6 +13,7 @@ from mixle.stats.latent.hmm_logspace import best_paths
 __all__ = ["decode", "smooth"]
 
 
+@one_blas_thread()
 def smooth(passes: Passes | None, x: Chains, states: int) -> list[np.ndarray]:
     """Return the probabilities of the states of each element, one array (T, S) per sequence; zero where impossible."""
     found = np.zeros((x.total, states))
@@ -20,6 +22,7 @@ def smooth(passes: Passes | None, x: Chains, states: int) -> list[np.ndarray]:
     return _apart(found[places(x.sizes)], x)
 
 
+@one_blas_thread()
 def decode(passes: Passes | None, x: Chains) -> list[np.ndarray]:
     """Return the likeliest path of states of each sequence, shape (T,)."""
     laid = np.zeros(x.total, np.int64)

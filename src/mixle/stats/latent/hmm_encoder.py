@@ -19,7 +19,7 @@ from mixle.stats.starts import Centres
 __all__ = ["PICKS", "Chains", "HiddenMarkovDataEncoder", "picked"]
 
 #: Elements that a sequence shows to a start.
-PICKS = 32
+PICKS = 128
 
 
 class Chains(NamedTuple):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mixle._limits import one_blas_thread
 from mixle.stats.latent.hmm_batches import Batch, batch_of
 from mixle.stats.latent.hmm_emissions import Emissions, buffer, padded
 from mixle.stats.latent.hmm_encoder import Chains
@@ -96,6 +97,7 @@ class Passes:
         self._inverse = np.empty(padded(widest))
         self.into = np.ascontiguousarray(chain.transitions.T)
 
+    @one_blas_thread()
     def densities(self) -> np.ndarray:
         """Return the log-density of each sequence without its length, shape (n,)."""
         result = np.full(self.payload.rows, self.nothing)

@@ -61,7 +61,7 @@ class HiddenMarkovSampler(DistributionSampler):
             return [self._until(frozenset(terminal)) for _ in range(size)]
         if isinstance(self.dist.len_dist, NullDistribution):
             raise NonGenerativeSequenceError(
-                "without a law of the length a hidden Markov model cannot be sampled; pass len_dist= or terminal_states="
+                "a hidden Markov model without a law of the length cannot be sampled; pass len_dist="
             )
         lengths = np.array([int(n) for n in self.lengths.sample(size)], np.int64)
         longest = int(lengths.max()) if size else 0

@@ -10,6 +10,7 @@ import numpy as np
 
 from mixle.stats.combinators.parts import is_latent
 from mixle.stats.contract import (
+    Column,
     DistributionSampler,
     ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
@@ -22,6 +23,7 @@ from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
 from mixle.stats.latent.mixture_encoder import mixture_encoder
 from mixle.stats.leaf import repaired
 from mixle.stats.stacking.walk import Walk
+from mixle.stats.starts import Centres, seed_centres, seed_components
 
 __all__ = ["MixtureDistribution", "MixtureEstimator", "MixtureSampler"]
 
@@ -233,6 +235,13 @@ class MixtureEstimator(ParameterEstimator):
     def num_start_components(self) -> int | None:
         """Return K if a start seeds centres for this mixture."""
         return None if self.init == "dirichlet" else len(self.estimators)
+
+    def seed_start(self, columns: list[Column], rng: Any) -> Centres | None:
+        """Return centres seeded on sampled rows, and below them those of mixtures inside the components."""
+        if self.init == "dirichlet":
+            return None
+        centres = seed_centres(columns, len(self.estimators), rng)
+        return seed_components(self.estimators, centres, columns, rng)
 
     def accumulator_factory(self) -> MixtureFactory:
         """Return the factory of this mixture's accumulators."""

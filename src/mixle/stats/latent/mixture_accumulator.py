@@ -16,9 +16,14 @@ from mixle.stats.stacking.plan import Attached
 from mixle.stats.stacking.statistic import StackedStatistic, merge_stacked
 from mixle.stats.stacking.tree import Node, Slot, flatten, signature, unify
 from mixle.stats.stacking.walk import Walk, accumulate_given
-from mixle.stats.starts import Centres, near_hard, sample_size, seed_centres
+from mixle.stats.starts import Centres, near_hard, sample_size, seed_centres, seed_components, take_columns
+from mixle.stats.sums import BLOCK
 
 __all__ = ["MixtureAccumulator", "MixtureFactory", "split_value"]
+
+
+#: ``given(start, stop)``: weighted responsibilities (K, n) of a block, padded with zeros to a multiple of 8 columns.
+Given = Callable[[int, int], np.ndarray]
 
 
 def split_value(value: Any) -> tuple[Any, Sequence[Any]]:
@@ -170,34 +175,55 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         weights : ndarray, shape (n,), optional
             Row weights.
         """
-        kept = (draws < p).astype(float)
-        kept = kept if weights is None else kept * weights
+        kept = np.where(draws < p, 1.0 if weights is None else weights, 0.0)
         if not kept.any():
             return
+        self.initialize_given(enc, len(draws), self._nearest(enc, centres, kept), _rng(float(draws[0])), centres.parts)
+
+    def _nearest(self, enc: Any, centres: Centres, weights: np.ndarray) -> Given:
+        """Return near-hard responsibilities of weighted rows about centres, block by block."""
         encoder = self.acc_to_encoder()
 
         def given(start: int, stop: int) -> np.ndarray:
-            r = np.zeros((len(self.estimators), -(-(stop - start) // 8) * 8))
             columns = encoder.columns(enc, start, stop)
-            r[:, : stop - start] = near_hard(columns, centres) * kept[start:stop]
-            return r
+            return _padded(near_hard(columns, centres) * weights[start:stop])
 
-        self.initialize_given(enc, len(draws), given, _rng(float(draws[0])))
+        return given
 
-    def initialize_given(self, enc: Any, rows: int, given: Any, rng: Any) -> None:
-        """Add encoded rows before there is a model; `given` is as `accumulate_given` takes it."""
+    def initialize_given(self, enc: Any, rows: int, given: Given, rng: Any, seeds: tuple[Any, ...] = ()) -> None:
+        """Add encoded rows before there is a model.
+
+        Parameters
+        ----------
+        enc, rows
+            Encoded rows and their number.
+        given : callable
+            Weighted responsibilities, as `accumulate_given` takes them.
+        rng : RandomState
+            For components that start by chance.
+        seeds : tuple
+            Seeds of mixtures inside the components, one entry per component, or empty.
+        """
         if self.stacked:
-            self._add(accumulate_given(self.node, enc, rows, given, rng))
+            self._add(accumulate_given(self.node, enc, rows, given, rng, seeds))
             return
-        r = given(0, rows)[:, :rows]
-        self.counts += np.add.reduce(r, axis=1)
-        for k, child in enumerate(self.children):
-            child.seq_initialize(enc.of(k) if hasattr(enc, "of") else enc, np.ascontiguousarray(r[k]), rng)
+        parts, sink = self._apart(enc, self.estimators, rows)
+        parts.begin(rng, seeds)
+        for start in range(0, rows, BLOCK):
+            stop = min(start + BLOCK, rows)
+            sink(start, stop, given(start, stop)[:, : stop - start])
+        parts.values()
+
+    def initialize(self, x: Any, weight: float, rng: Any) -> None:
+        """Add one row before there is a model, its responsibilities drawn from Dirichlet(1/K²)."""
+        payload = self.acc_to_encoder().seq_encode([x])
+        self.initialize_given(payload, 1, self._by_chance(np.array([weight], float), rng), rng)
 
     def seq_initialize(self, x: Any, weights: np.ndarray, rng: Any) -> None:
         """Add encoded rows before there is a model: near-hard about centres seeded among them, else by chance.
 
-        Rows without fixed columns (sequences), and ``init='dirichlet'``, get Dirichlet(1/K²) responsibilities.
+        Rows without fixed columns (sequences), fewer rows than components, and ``init='dirichlet'`` get
+        Dirichlet(1/K²) responsibilities.
         """
         encoder = self.acc_to_encoder()
         rows = int(encoder.row_count(x))
@@ -205,24 +231,24 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         if not kept.size:
             return
         count = len(self.estimators)
-        columns = None if self.init == "dirichlet" else encoder.columns(x, 0, rows)
-        if columns:
-            sample = rng.permutation(kept)[: sample_size(count)]
-            taken = [
-                type(c)(c.values[sample], c.labels, None if c.missing is None else c.missing[sample]) for c in columns
-            ]
-            r = near_hard(columns, seed_centres(taken, count, rng))
-        else:
-            r = np.zeros((count, rows))
-            r[:, kept] = rng.dirichlet(np.full(count, 1.0 / count**2), size=len(kept)).T
-        r = np.concatenate([r * weights, np.zeros((count, 8))], axis=1)
+        columns = encoder.columns(x, 0, rows) if self.init != "dirichlet" and kept.size >= count else None
+        if not columns:
+            self.initialize_given(x, rows, self._by_chance(weights, rng), rng)
+            return
+        sample = list(take_columns(columns, rng.permutation(kept)[: sample_size(count)]))
+        centres = seed_components(self.estimators, seed_centres(sample, count, rng), sample, rng)
+        self.initialize_given(x, rows, self._nearest(x, centres, weights), rng, centres.parts)
+
+    def _by_chance(self, weights: np.ndarray, rng: Any) -> Given:
+        from numpy.random import RandomState
+
+        count, seed = len(self.estimators), int(rng.randint(2**31))
 
         def given(start: int, stop: int) -> np.ndarray:
-            part = r[:, start : start + -(-(stop - start) // 8) * 8].copy()
-            part[:, stop - start :] = 0.0
-            return part
+            drawn = RandomState([seed, start // BLOCK]).dirichlet(np.full(count, 1.0 / count**2), size=stop - start)
+            return _padded(drawn.T * weights[start:stop])
 
-        self.initialize_given(x, rows, given, rng)
+        return given
 
     def combine(self, suff_stat: Any) -> MixtureAccumulator:
         """Add another statistic, of either layout."""
@@ -298,6 +324,11 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     def acc_to_encoder(self) -> Any:
         """Return the components' encoder."""
         return mixture_encoder([e.accumulator_factory().make().acc_to_encoder() for e in self.estimators])
+
+
+def _padded(r: np.ndarray) -> np.ndarray:
+    """Return responsibilities with zero columns up to a multiple of 8."""
+    return np.pad(r, ((0, 0), (0, -r.shape[1] % 8)))
 
 
 def _rng(draw: float) -> Any:

@@ -40,10 +40,22 @@ class GeneralParts:
         self._scores: dict[tuple[int, int], np.ndarray] = {}
         self._kept: dict[tuple[int, int], np.ndarray] = {}
         self._rng: Any = None
+        self._seeds: tuple[Any, ...] = ()
 
-    def prepare(self, estimators: tuple[Slot, ...], rng: Any = None) -> None:
-        """Make an accumulator per member; with `rng` they are initialised rather than updated."""
-        self._rng = rng
+    def begin(self, rng: Any, seeds: tuple[Any, ...] = ()) -> None:
+        """Let members be initialised rather than updated, mixtures among them from `seeds` (one per component)."""
+        self._rng, self._seeds = rng, seeds
+
+    def _seed(self, part: Attached, k: int) -> Any:
+        """Return the seeds of one member, found along its path through composites."""
+        seed = self._seeds[k] if self._seeds else None
+        for step in part.slot.path:
+            if seed is not None and step >= 0:
+                seed = seed[step]
+        return seed
+
+    def prepare(self, estimators: tuple[Slot, ...]) -> None:
+        """Make an accumulator per member."""
         for part in self.parts:
             factories = [e.accumulator_factory() for e in estimators[part.slot.index].node.members]
             made = [factory.make() for factory in factories]
@@ -98,7 +110,9 @@ class GeneralParts:
             for k in range(self.count):
                 key = (part.slot.index, k)
                 weights = np.array(r[k, where])
-                payload = None if key in self._kept else self._cut(part, k, a, b)
+                # a mixture's start looks at the whole chunk: block by block its components would change places
+                whole = key in self._kept or (self._rng is not None and hasattr(self._accumulator(part, k), "start"))
+                payload = None if whole else self._cut(part, k, a, b)
                 if payload is not None:
                     self._feed(part, k, payload, weights)
                 else:
@@ -106,11 +120,17 @@ class GeneralParts:
                     kept[a:b] = weights
 
     def _feed(self, part: Attached, k: int, payload: Any, weights: np.ndarray) -> None:
-        accumulator = self.accumulators[part.slot.index][k]
-        if self._rng is not None:
+        accumulator = self._accumulator(part, k)
+        seed = self._seed(part, k)
+        if seed is not None:
+            accumulator.start(payload, np.zeros(len(weights)), seed, 1.0, weights)
+        elif self._rng is not None:
             accumulator.seq_initialize(payload, weights, self._rng)
         else:
             accumulator.seq_update(payload, weights, self.members[part.slot.index][k])
+
+    def _accumulator(self, part: Attached, k: int) -> Any:
+        return self.accumulators[part.slot.index][k]
 
     def values(self) -> dict[int, tuple[Any, ...]]:
         """Return each slot's tuple of member values."""

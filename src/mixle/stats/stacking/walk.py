@@ -95,7 +95,7 @@ class Walk:
         if self.general.parts:
             self.general.score(start, stop, out)
         if self._masked:
-            self._mask(start, stop, out)
+            _mask(self._masked, start, stop, out, LOG_ZERO)
 
     def label_table(self) -> np.ndarray | None:
         """Return what `score_block` writes for each label (K, L) where a row is one label; else None."""
@@ -104,14 +104,6 @@ class Walk:
     def label_columns(self, start: int, stop: int) -> np.ndarray:
         """Return the column of `label_table` of each of the rows ``start:stop``."""
         return self.features.codes(self.plan.codes[0].index, start, stop)[0]
-
-    def _mask(self, start: int, stop: int, out: np.ndarray) -> None:
-        for part in self._masked:
-            a, b, where = part.span(start, stop)
-            outside = part.rows.outside[a:b]  # type: ignore[union-attr,index]  # masked parts have both
-            if outside.any():
-                columns = np.flatnonzero(outside) if isinstance(where, slice) else where[outside]
-                out[:, columns] = LOG_ZERO
 
     def add_base(self, start: int, stop: int, density: np.ndarray) -> None:
         """Add the base measures of rows ``start:stop`` to `density` (n,)."""
@@ -239,6 +231,16 @@ class Walk:
         return gather.statistic(self.general.values(), signature(estimators))
 
 
+def _mask(parts: Sequence[Attached], start: int, stop: int, out: np.ndarray, value: float) -> None:
+    """Write `value` for all components in the rows that lie outside the support of a leaf."""
+    for part in parts:
+        if part.rows is not None and part.rows.outside is not None:
+            a, b, where = part.span(start, stop)
+            outside = part.rows.outside[a:b]
+            if outside.any():
+                out[:, np.flatnonzero(outside) if isinstance(where, slice) else where[outside]] = value
+
+
 def _base(part: Attached, start: int, stop: int) -> np.ndarray | None:
     rows, leaf = part.rows, part.slot.node.leaf
     if rows is None or leaf is None:
@@ -271,6 +273,7 @@ def accumulate_given(
     rows: int,
     given: Callable[[int, int], np.ndarray],
     rng: Any,
+    seeds: tuple[Any, ...] = (),
 ) -> StackedStatistic:
     """Return the statistic of given responsibilities, before there is a model.
 
@@ -285,6 +288,8 @@ def accumulate_given(
         may be asked twice for a block.
     rng : RandomState
         Source of randomness for general slots.
+    seeds : tuple
+        Seeds of mixtures inside the components, one entry per component, or empty.
     """
     slots = flatten(estimators)
     attached = attach(slots, payload)
@@ -293,17 +298,24 @@ def accumulate_given(
     labels = {slot.index: _chunk_labels(attached[slot.index]) for slot in plan.codes}
     features = Features(plan, frame_of_rows(plan, attached, count), attached, labels, use_dense(plan, labels))
     general = GeneralParts(attached, count, rows)
-    general.prepare(slots, rng)
+    general.prepare(slots)
+    general.begin(rng, seeds)
     gather = Gather(features, count)
     cuts = [(start, min(start + BLOCK, rows)) for start in range(0, rows, BLOCK)]
+
+    def supported(start: int, stop: int) -> np.ndarray:
+        r = given(start, stop)
+        _mask(attached, start, stop, r, 0.0)
+        return r
+
     with np.errstate(all="ignore"):
         for start, stop in cuts:
-            r = given(start, stop)
+            r = supported(start, stop)
             gather.add(start, stop, None, r)
             general.update(start, stop, r)
         gather.finish()
         if gather.needs_second_pass:
             for start, stop in cuts:
-                gather.again(start, stop, given(start, stop))
+                gather.again(start, stop, supported(start, stop))
             gather.settle()
     return gather.statistic(general.values(), signature(estimators))
