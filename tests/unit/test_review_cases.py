@@ -27,11 +27,12 @@ from mixle.stats import (
     MixtureEstimator,
     MultivariateGaussianEstimator,
     OptionalEstimator,
+    PoissonEstimator,
     SequenceEstimator,
     seq_encode,
     validate_estimator_keys,
 )
-from mixle.utils.parallel.planner import encoded_data
+from mixle.utils.parallel.planner import LocalEncodedData, encoded_data
 
 BASE = np.random.RandomState(0).normal(size=(3, 6000))
 LAYOUTS = {
@@ -124,7 +125,7 @@ def test_a_shard_outside_the_support_adds_no_label():
 
 
 def test_integers_that_float64_cannot_tell_apart_are_refused():
-    with pytest.raises(ValueError, match="Row 1 .*too large"):
+    with pytest.raises(ValueError, match=r"Row 1 .*too large"):
         seq_encode([2**53, 2**53 + 2], estimator=IntegerCategoricalEstimator())
 
 
@@ -214,8 +215,8 @@ def test_a_mixture_carries_its_keys_to_the_next_fit():
 
 
 def test_labels_may_be_dates():
-    labels = [dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5), dt.time(3), dt.timedelta(days=2, seconds=1)]
-    model = CategoricalDistribution({label: 0.25 for label in labels})
+    labels = [dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5, tzinfo=dt.UTC), dt.time(3), dt.timedelta(days=2, seconds=1)]
+    model = CategoricalDistribution(dict.fromkeys(labels, 0.25))
     again = CategoricalDistribution.from_json(model.to_json())
     assert list(again.pmap) == labels
     assert again.digest() == model.digest()
@@ -251,3 +252,14 @@ def test_a_sequence_of_mixtures_still_fits():
         rows, SequenceEstimator(MixtureEstimator([GaussianEstimator()] * 2)), max_its=50, seed=1, init_p=1.0
     )
     assert np.isfinite([c.mu for c in model.dist.components]).all()
+
+
+def test_a_row_that_one_family_does_not_support_starts_in_the_others():
+    rows = [-3.0, 1.0, 2.0, 4.0, -5.5, 3.0]
+    estimator = MixtureEstimator([PoissonEstimator(), GaussianEstimator()])
+    handle = LocalEncodedData(rows, estimator)
+    start = handle.pysp_seq_initialize(estimator, np.random.RandomState(1), 1.0)
+    assert np.isfinite(start.seq_log_density(start.dist_to_encoder().seq_encode(rows))).all()
+    same = MixtureEstimator([PoissonEstimator()] * 2)
+    started = LocalEncodedData(rows, same).pysp_seq_initialize(same, np.random.RandomState(1), 1.0)
+    assert sum(w * c.lam for w, c in zip(started.w, started.components, strict=True)) == pytest.approx(10.0 / 4.0)

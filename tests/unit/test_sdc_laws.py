@@ -4,12 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+from tests.models import MODELS
 
 from mixle.utils.parallel.policies.canonical import canonical_sha256
 from mixle.utils.parallel.policies.compare import compare
 from mixle.utils.parallel.policies.plainpickle import read_plain_pickle
 from mixle.utils.parallel.sdc_audit import finite_guarded_fold, inject_bit_flip
-from tests.models import MODELS
 
 WITHIN = "within declared numeric envelope"
 

@@ -230,6 +230,11 @@ class LeafAccumulator(SequenceEncodableStatisticAccumulator):
         """Add encoded rows; a leaf needs no random start."""
         self.seq_update(x, weights, None)
 
+    def supported_rows(self, x: Any) -> np.ndarray | None:
+        """Return which encoded rows the family supports, shape (n,), or None for all."""
+        outside = as_rows(x).outside
+        return None if outside is None else ~outside
+
     def combine(self, suff_stat: Any) -> LeafAccumulator:
         """Add another statistic of this family."""
         self.stat = self.leaf.merge(self.stat, self.leaf.from_value(suff_stat))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from mixle.errors import ArityError, ContractError, RowError
-from mixle.stats.combinators.parts import is_latent, update_part
+from mixle.stats.combinators.parts import is_latent, supported, update_part
 from mixle.stats.contract import (
     Column,
     DataSequenceEncoder,
@@ -155,6 +155,12 @@ class FieldsAccumulator(SequenceEncodableStatisticAccumulator):
                 accumulator.seq_initialize(part, weights, RandomState(seed))
             except RowError as error:
                 raise error.inside(field) from None
+
+    def supported_rows(self, x: Any) -> np.ndarray | None:
+        """Return which encoded rows every field supports, shape (n,), or None for all."""
+        masks = [supported(a, part) for a, part in zip(self.accumulators, x, strict=True)]
+        known = [mask for mask in masks if mask is not None]
+        return np.logical_and.reduce(known) if known else None
 
     def start(self, enc: Any, draws: np.ndarray, centres: Any, p: float, weights: np.ndarray | None = None) -> None:
         """Add the rows whose draw is below `p`; fields with seeded centres start from them.

@@ -10,7 +10,7 @@ import numpy as np
 from mixle.errors import RowError
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.missing import OptionalEncoder, OptionalRows, of_all_rows
-from mixle.stats.combinators.parts import is_latent, update_part
+from mixle.stats.combinators.parts import is_latent, supported, update_part
 from mixle.stats.contract import (
     Column,
     DistributionSampler,
@@ -68,6 +68,15 @@ class OptionalAccumulator(SequenceEncodableStatisticAccumulator):
             self.accumulator.seq_initialize(x.payload, known, rng)
         except RowError as error:
             raise of_all_rows(error, x.present) from None
+
+    def supported_rows(self, x: OptionalRows) -> np.ndarray | None:
+        """Return which rows are missing or supported by the child, shape (n,), or None for all."""
+        mask = supported(self.accumulator, x.payload)
+        if mask is None or x.present is None:
+            return mask
+        result = np.ones(x.count, bool)
+        result[x.present] = mask
+        return result
 
     def start(self, enc: OptionalRows, draws: np.ndarray, centres: Any, p: float, weights: Any = None) -> None:
         """Add the rows whose draw is below `p`, the child's mixtures starting from seeded centres."""

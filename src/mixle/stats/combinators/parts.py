@@ -8,7 +8,7 @@ import numpy as np
 
 from mixle.errors import SupportError
 
-__all__ = ["is_latent", "update_part"]
+__all__ = ["is_latent", "supported", "update_part"]
 
 
 def is_latent(estimator: Any) -> bool:
@@ -17,6 +17,13 @@ def is_latent(estimator: Any) -> bool:
     if not callable(tell) or not hasattr(estimator, "keep_empty"):
         return False
     return hasattr(estimator, "num_components") or any(is_latent(part) for _, part in tell())
+
+
+def supported(accumulator: Any, payload: Any) -> np.ndarray | None:
+    """Return which encoded rows an accumulator's family supports, or None for all (or if it does not tell)."""
+    tell = getattr(accumulator, "supported_rows", None)
+    mask: np.ndarray | None = tell(payload) if callable(tell) else None
+    return mask
 
 
 def update_part(accumulator: Any, payload: Any, weights: np.ndarray, model: Any) -> None:

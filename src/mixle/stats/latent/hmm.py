@@ -68,10 +68,10 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
     Examples
     --------
     >>> from mixle.stats import CategoricalDistribution
-    >>> weather = [CategoricalDistribution({"dry": 0.9, "wet": 0.1}), CategoricalDistribution({"dry": 0.2, "wet": 0.8})]
+    >>> weather = [CategoricalDistribution({"dry": p, "wet": 1.0 - p}) for p in (0.9, 0.2)]
     >>> d = HiddenMarkovModelDistribution(weather, [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
     >>> round(d.density(["dry", "wet"]), 6), d.viterbi(["dry", "dry", "wet", "wet"]).tolist()
-    (0.1635, [0, 0, 1, 1])
+    (0.1425, [0, 0, 1, 1])
     """
 
     _fields: ClassVar[tuple[str, ...]] = ("topics", "w", "transitions")

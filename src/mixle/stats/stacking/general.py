@@ -121,6 +121,9 @@ class GeneralParts:
 
     def _feed(self, part: Attached, k: int, payload: Any, weights: np.ndarray) -> None:
         accumulator = self._accumulator(part, k)
+        if self._rng is not None:
+            supported = getattr(accumulator, "supported_rows", lambda _: None)(payload)
+            weights = weights if supported is None else np.where(supported, weights, 0.0)
         seed = self._seed(part, k)
         if seed is not None:
             accumulator.start(payload, np.zeros(len(weights)), seed, 1.0, weights)

@@ -1,0 +1,197 @@
+"""Conservation over the components: clean statistics add up within the bound of rounding, corrupted ones do not."""
+
+import math
+
+import numpy as np
+import pytest
+from tests.models import MODELS
+
+import mixle.stats as st
+from mixle.utils.parallel.folding.inputs import make_source
+from mixle.utils.parallel.folding.shards import Strided
+from mixle.utils.parallel.folding.tasks import Accumulate, Apply, execute
+from mixle.utils.parallel.planner import LocalEncodedData
+from mixle.utils.parallel.policies.invariants import Invariants, limit, residual
+
+RNG = np.random.RandomState(1)
+CUBE = RNG.normal(size=(6000, 4)) * 3.0
+ROWS = [
+    (float(x), "abcde"[label], None if n == 4 else int(n))
+    for x, label, n in zip(RNG.normal(size=3000) * 3, RNG.randint(0, 5, 3000), RNG.poisson(4, 3000), strict=True)
+]
+ROW = st.CompositeEstimator(
+    [st.GaussianEstimator(), st.CategoricalEstimator(), st.OptionalEstimator(st.PoissonEstimator(), est_prob=True)]
+)
+CASES = {
+    "normal": (list(CUBE[:, 0]), st.MixtureEstimator([st.GaussianEstimator()] * 3)),
+    "at 1.7e9": (list(1.7e9 + CUBE[:, 0]), st.MixtureEstimator([st.GaussianEstimator()] * 3)),
+    "diagonal": (CUBE, st.MixtureEstimator([st.DiagonalGaussianEstimator(4)] * 16)),
+    "full": (CUBE, st.MixtureEstimator([st.MultivariateGaussianEstimator(4)] * 5)),
+    "full at 1e6, ill-conditioned": (
+        CUBE * [1e-3, 1.0, 1.0, 1.0] + 1e6,
+        st.MixtureEstimator([st.MultivariateGaussianEstimator(4)] * 3),
+    ),
+    "two scales far apart": (
+        np.r_[CUBE[:3000] * 1e-3 + 1e6, CUBE[3000:] * 1e-3],
+        st.MixtureEstimator([st.DiagonalGaussianEstimator(4)] * 4),
+    ),
+    "rows": (ROWS, st.MixtureEstimator([ROW] * 4)),
+}
+for name in MODELS:
+    if MODELS[name]().leaf and name != "uniform":  # its statistic is no sum
+        CASES[f"mixture of {name}"] = (MODELS[name]().rows, st.MixtureEstimator([MODELS[name]().estimator] * 3))
+
+
+class Rounds:
+    """E-steps over shards in this process, and what the invariants say of them."""
+
+    def __init__(self, rows, estimator, shards=3, weights=None):
+        self.handle = LocalEncodedData(rows, estimator, num_shards=Strided(shards), weights=weights)
+        encoder = estimator.accumulator_factory().make().acc_to_encoder()
+        source = make_source(rows, encoder, Strided(shards), 1, weights, estimator)
+        self.shards = {shard: source.encode(shard) for shard in range(shards)}
+        self.estimator, self.invariants, self.asked = estimator, Invariants(), []
+
+    def compute(self, task, shards):
+        self.asked.append(list(shards))
+        return {shard: execute(task, self.shards[shard]) for shard in shards}
+
+    def results(self, model):
+        return {shard: execute(Accumulate(self.estimator, model), self.shards[shard]) for shard in self.shards}
+
+    def broken(self, model, results=None):
+        task = Accumulate(self.estimator, model)
+        return self.invariants.broken(task, self.results(model) if results is None else results, self.compute)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_clean_statistics_add_up_all_along_a_fit(name, weighted):
+    rows, estimator = CASES[name]
+    weights = np.random.RandomState(3).uniform(0.0, 2.0, len(rows)) if weighted else None
+    if weighted:
+        weights[::7] = 0.0
+    rounds = Rounds(rows, estimator, weights=weights)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    checked = 0
+    for _ in range(5):
+        assert rounds.broken(model) == []
+        checked += sum(found > 0.0 for found in rounds.invariants.last.values())
+        model = rounds.handle.pysp_seq_estimate(estimator, model)
+    assert len(rounds.asked) <= 3  # the right-hand sides are computed once
+    assert len(rounds.invariants.data) == len(rounds.shards)
+    assert checked > 0
+
+
+@pytest.mark.parametrize("name", ["normal", "full", "rows", "at 1.7e9"])
+def test_flips_of_high_bits_are_seen(name):
+    rows, estimator = CASES[name]
+    rounds = Rounds(rows, estimator, shards=1)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    weight, data = rounds.invariants.data[0]
+    bound = limit(len(rows))
+    missed = []
+    for place, array in enumerate(arrays_of(results[0].value)):
+        for index in range(array.size):
+            for bit in (63, 62, 55, 52, 51, 44):
+                before = array.flat[index]
+                array.reshape(-1).view(np.uint64)[index] ^= np.uint64(1 << bit)
+                with np.errstate(all="ignore"):
+                    found = residual(results[0].value, data, weight)
+                if found <= bound and abs(array.flat[index] - before) > 1e-9 * abs(before):
+                    missed.append((place, index, bit, before))
+                array.flat[index] = before
+    assert missed == []
+
+
+def arrays_of(value):
+    if isinstance(value, np.ndarray):
+        return [value] if value.dtype.kind == "f" and value.size else []
+    return [array for item in value for array in arrays_of(item)] if isinstance(value, (tuple, list)) else []
+
+
+def test_nan_and_foreign_shapes_are_broken():
+    rows, estimator = CASES["normal"]
+    rounds = Rounds(rows, estimator, shards=2)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    results[1].value.counts[0] = math.nan
+    assert rounds.broken(model, results) == [1]
+    results[0] = results[0].__class__(**{**results[0].__dict__, "value": results[0].value._replace(slots=())})
+    assert rounds.broken(model, results) == [0, 1]
+
+
+def test_labels_count_by_name_not_by_place():
+    rows, estimator = CASES["rows"]
+    rounds = Rounds(rows, estimator, shards=1)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    weight, data = rounds.invariants.data[0]
+    value = results[0].value
+    (at,) = [i for i, slot in enumerate(value.slots) if hasattr(slot, "labels")]
+    table = value.slots[at]
+
+    def put(labels, counts):
+        slots = list(value.slots)
+        slots[at] = table._replace(labels=labels, counts=counts)
+        return residual(value._replace(slots=tuple(slots)), data, weight)
+
+    assert put(table.labels[::-1], table.counts[:, ::-1]) <= limit(len(rows))
+    assert put(table.labels[::-1], table.counts) > limit(len(rows))
+    assert put(("z", *table.labels[1:]), table.counts) == math.inf
+
+
+def test_shards_with_rows_left_out_are_not_told():
+    estimator = st.MixtureEstimator([st.UniformEstimator()] * 2)
+    model = st.MixtureDistribution([st.UniformDistribution(0.0, 1.0), st.UniformDistribution(0.5, 2.0)], [0.5, 0.5])
+    rounds = Rounds([0.25, 0.75, 1.5, 9.0], estimator, shards=1)
+    assert rounds.broken(model) == []
+
+
+@pytest.mark.parametrize("estimator", [st.GaussianEstimator(), MODELS["mixture of unlike families"]().estimator])
+def test_what_has_no_invariant_is_left_alone(estimator):
+    rounds = Rounds([0.5, 1.0, 5.5, 5.75], estimator, shards=1)
+    model = MODELS["mixture of unlike families"]().dist if hasattr(estimator, "estimators") else None
+    assert rounds.broken(model) == []
+
+
+def test_shards_that_were_right_after_all_are_excused():
+    rows, estimator = CASES["normal"]
+    rounds = Rounds(rows, estimator, shards=2)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    results[0].value.counts[0] *= 1.0 + 1e-13
+    assert rounds.broken(model, results) == [0]
+    rounds.invariants.excuse([0])
+    assert rounds.broken(model, results) == []
+    results[0].value.counts[0] *= 1.0 + 1e-9
+    assert rounds.broken(model, results) == [0]
+    results[1].value.counts[0] = math.nan
+    assert rounds.broken(model, results) == [0, 1]
+    rounds.invariants.excuse([1])
+    assert rounds.broken(model, results) == [0]
+
+
+def test_another_kind_of_model_on_the_same_rows_is_learnt_anew():
+    rows, estimator = CASES["normal"]
+    rounds = Rounds(rows, estimator, shards=2)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    assert rounds.broken(model) == []
+    rounds.estimator = st.MixtureEstimator([st.OptionalEstimator(st.GaussianEstimator(), est_prob=True)] * 2)
+    other = st.MixtureDistribution([st.OptionalDistribution(part, p=0.5) for part in model.components[:2]], [0.5, 0.5])
+    encoder = rounds.estimator.accumulator_factory().make().acc_to_encoder()
+    source = make_source(rows, encoder, Strided(2), 1, None, rounds.estimator)
+    rounds.shards = {shard: source.encode(shard) for shard in range(2)}
+    assert rounds.broken(other) == []
+    assert len(rounds.asked) == 2
+
+
+def test_other_tasks_have_none():
+    rounds = Rounds([1.0, 2.0], st.GaussianEstimator(), shards=1)
+    task = Apply(len)
+    assert rounds.invariants.broken(task, {0: execute(task, rounds.shards[0])}, rounds.compute) == []
