@@ -39,3 +39,32 @@ def test_links_lead_somewhere(page):
 
 def test_readme_shows_running_code():
     assert blocks(ROOT / "README.md")
+
+
+def test_readme_shows_what_its_example_prints():
+    """All but the digits of the digests, which depend on the build of numpy."""
+    page = ROOT / "README.md"
+    (shown,) = re.findall(r"^<!-- output -->\n```text\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    command = [sys.executable, "-W", "error", "-c", blocks(page)[0]]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    digest = re.compile(r"\b[0-9a-f]{16}\b")
+    assert digest.sub("", printed) == digest.sub("", shown)
+    for text in (printed, shown):
+        assert len(set(digest.findall(text))) == 1
+
+
+def test_names_are_found_after_importing_the_package_alone():
+    code = "import mixle; help(mixle.inference.optimize); mixle.stats.GaussianEstimator; mixle.telemetry.Telemetry; "
+    code += "mixle.errors.RowError; assert 'inference' in dir(mixle) and not hasattr(mixle, 'nothing')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Fit a model to rows by EM" in done.stdout
+    code = "import mixle; mixle.utils.parallel.planner.encoded_data"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_hidden_markov_models_are_promised_because_they_are_there():
+    import mixle
+
+    assert "hidden Markov" in mixle.__doc__
+    assert mixle.stats.HiddenMarkovModelDistribution

@@ -215,7 +215,8 @@ def test_a_mixture_carries_its_keys_to_the_next_fit():
 
 
 def test_labels_may_be_dates():
-    labels = [dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5, tzinfo=dt.UTC), dt.time(3), dt.timedelta(days=2, seconds=1)]
+    moment = dt.datetime(2020, 1, 1, 5, tzinfo=dt.UTC)
+    labels = [dt.date(2020, 1, 1), moment, dt.time(3), dt.timedelta(days=2, seconds=1)]
     model = CategoricalDistribution(dict.fromkeys(labels, 0.25))
     again = CategoricalDistribution.from_json(model.to_json())
     assert list(again.pmap) == labels

@@ -181,7 +181,7 @@ def _trace(fit: Fit, rows: int, options: Options, out: Screen) -> None:
         out.say(f"{i + 1:9d}   {value:18,.2f}{gain}")
     out.say(
         f"A fit has settled when an iteration gains less than {GAIN_PER_ROW * rows:,.4g} "
-        f"({GAIN_PER_ROW:f} per row); the limit is {counted(options.iterations, 'iterations')}."
+        f"({GAIN_PER_ROW:.5f} per row); the limit is {counted(options.iterations, 'iterations')}."
     )
 
 

@@ -47,18 +47,24 @@ class _Bernoulli(CodeLeaf):
 
     def merge(self, a: CodeCounts, b: CodeCounts) -> CodeCounts:
         # rounded as the documented layout (count, successes) rounds, so that value and from_value are exact inverses
-        merged = super().merge(a, b)
-        no, yes = merged.counts[..., 0], merged.counts[..., 1]
+        no, yes = _both(super().merge(a, b))
         return CodeCounts(LABELS, np.stack([(no + yes) - yes, yes], axis=-1))
 
     def to_value(self, stat: CodeCounts) -> tuple[float, float]:
-        counts = stat.counts if len(stat.labels) else np.zeros(2)
-        return float(counts[0] + counts[1]), float(counts[1])
+        no, yes = _both(stat)
+        return float(no + yes), float(yes)
 
     def from_value(self, value: Any) -> CodeCounts:
         if isinstance(value, CodeCounts):
             return value
         return CodeCounts(LABELS, np.array([float(value[0]) - float(value[1]), float(value[1])]))
+
+
+def _both(stat: CodeCounts) -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights of False and of True; a label without weight may be missing."""
+    known = {label: stat.counts[..., i] for i, label in enumerate(stat.labels)}
+    none = np.zeros(stat.counts.shape[:-1])
+    return np.asarray(known.get(False, none)), np.asarray(known.get(True, none))
 
 
 class BernoulliDistribution(LeafDistribution):

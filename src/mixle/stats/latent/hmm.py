@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.combinators.null import NullDistribution
-from mixle.stats.contract import SequenceEncodableProbabilityDistribution
+from mixle.stats.contract import SequenceEncodableProbabilityDistribution, parts_given
 from mixle.stats.domains import probabilities
 from mixle.stats.latent.hmm_chain import initial_law, not_built_in, terminal_mask, transition_laws
 from mixle.stats.latent.hmm_decode import decode, smooth
@@ -54,6 +54,8 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
         `len_dist` is not scored.
     components : sequence of distributions, optional
         Another name of `topics`.
+    keys : (hashable, hashable, hashable), optional
+        Tying keys of initial probabilities, transitions and emissions, carried along.
 
     Raises
     ------
@@ -75,7 +77,7 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
     """
 
     _fields: ClassVar[tuple[str, ...]] = ("topics", "w", "transitions")
-    _keyword_fields: ClassVar[tuple[str, ...]] = ("taus", "len_dist", "name", "terminal_states")
+    _keyword_fields: ClassVar[tuple[str, ...]] = ("taus", "len_dist", "name", "terminal_states", "keys")
 
     def __init__(
         self,
@@ -91,10 +93,11 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
         prior: None = None,
         terminal_states: Sequence[int] | None = None,
         components: Sequence[Any] | None = None,
+        keys: tuple[Any, Any, Any] | None = None,
     ) -> None:
         not_built_in(terminal_values=terminal_values, prior=prior)
         given = topics if topics is not None else components
-        self.topics = list(given) if given is not None else []
+        self.topics = [] if given is None else list(parts_given(given, "HiddenMarkovModel"))
         if not self.topics:
             raise ValueError("a hidden Markov model needs at least one law of an element: pass topics=")
         self.w = initial_law(weights if w is None else w)
@@ -110,6 +113,7 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
             raise ValueError(f"taus must have shape {wanted}, has {self.taus.shape}")
         self.len_dist = NullDistribution() if len_dist is None else len_dist
         self.name, self.use_numba = name, use_numba
+        self.keys: tuple[Any, Any, Any] = (None, None, None) if keys is None else (keys[0], keys[1], keys[2])
 
     @property
     def components(self) -> list[Any]:
@@ -208,6 +212,7 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
             self.len_dist.estimator(pseudo_count),
             pseudo_count,
             self.name,
+            self.keys,
             terminal_states=self.terminal_states,
             suff_stat=prior,
         )

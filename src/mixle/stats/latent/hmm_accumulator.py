@@ -13,7 +13,6 @@ from mixle.stats.latent.hmm_forward import Passes, Totals
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.mixture_accumulator import MixtureAccumulator
 from mixle.stats.stacking.statistic import StackedStatistic
-from mixle.stats.starts import Centres
 from mixle.stats.sums import block_sum, scale_suff_stat
 
 __all__ = ["HiddenMarkovAccumulator", "HiddenMarkovFactory", "HiddenMarkovStatistics", "as_statistics"]
@@ -132,37 +131,39 @@ class HiddenMarkovAccumulator(SequenceEncodableStatisticAccumulator):
         """Add encoded sequences under the model `estimate`."""
         self.seq_update_scored(x, weights, estimate)
 
-    def start(self, enc: Any, draws: np.ndarray, centres: Centres, p: float, weights: np.ndarray | None = None) -> None:
+    def start(self, enc: Chains, draws: np.ndarray, centres: Start, p: float, weights: Any = None) -> None:
         """Add the sequences whose draw is below `p`, each element nearly all to the state of its nearest centre.
 
         Parameters
         ----------
-        enc : payload
+        enc : Chains
             Encoded sequences.
         draws : ndarray, shape (n,)
             One uniform number per sequence.
-        centres : Centres
-            Centres seeded on sequences; those of the states are seeded on the elements behind them.
+        centres : Start
+            What the estimator's `seed_start` returned.
         p : float
             Share of sequences to keep.
         weights : ndarray, shape (n,), optional
             Weights of the sequences.
         """
-        kept = (draws < p).astype(float)
-        self._begin(enc, kept if weights is None else kept * weights, Start.from_picks(centres, self.states), None)
+        from numpy.random import RandomState
 
-    def seq_initialize(self, x: Any, weights: np.ndarray, rng: Any) -> None:
+        kept = np.where(draws < p, 1.0 if weights is None else weights, 0.0)
+        if kept.any():
+            self._begin(enc, kept, centres, RandomState(int(float(draws[0]) * (2**32 - 1))))
+
+    def seq_initialize(self, x: Chains, weights: np.ndarray, rng: Any) -> None:
         """Add encoded sequences before there is a model, centres seeded among them, or by chance without columns."""
-        self._begin(x, weights, seeded_here(self.acc_to_encoder(), x, weights, self.states, rng), rng)
+        if weights.any():
+            self._begin(x, weights, seeded_here(self, x, weights, rng) or Start(self.states), rng)
 
-    def _begin(self, x: Any, weights: np.ndarray, start: Start | None, rng: Any) -> None:
-        if not weights.any():
-            return
+    def _begin(self, x: Chains, weights: np.ndarray, start: Start, rng: Any) -> None:
         self.length.seq_initialize(x.lengths, weights, rng)
         if x.total == 0:
             return
-        begun = (Start(self.states) if start is None else start).assign(self.acc_to_encoder(), x, weights, rng)
-        self.emissions.initialize_given(x.elements, x.total, begun.given, begun.rng)
+        begun = start.assign(self.acc_to_encoder(), x, weights, rng)
+        self.emissions.initialize_given(x.elements, x.total, begun.given, rng, start.parts)
         initial, transitions = begun.counts(x, weights)
         self.initial += initial
         self.transitions += transitions

@@ -14,7 +14,6 @@ from mixle.stats.combinators.ragged import SequenceEncoder
 from mixle.stats.contract import Column, DataSequenceEncoder
 from mixle.stats.latent.hmm_batches import Batch, batches, ends_of, places, sources
 from mixle.stats.latent.hmm_take import take
-from mixle.stats.starts import Centres
 
 __all__ = ["PICKS", "Chains", "HiddenMarkovDataEncoder", "picked"]
 
@@ -142,22 +141,22 @@ def _at(column: Column, places: np.ndarray) -> Column:
     gone = places < 0
     values = column.values[places] if len(column.values) else np.zeros(len(places), column.values.dtype)
     missing = gone if column.missing is None else gone | column.missing[places] if len(column.missing) else gone
-    return Column(values, column.labels, missing if missing.any() else None)
+    return column._replace(values=values, missing=missing if missing.any() else None)
 
 
-def picked(centres: Centres) -> tuple[Column, ...]:
-    """Return the elements behind centres that were seeded on sequences, as columns of elements."""
-    width = len(centres.columns) // PICKS
-    return tuple(_joined(centres.columns[j::width]) for j in range(width))
+def picked(sequences: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the elements that sequences show in their columns, as columns of elements."""
+    width = len(sequences) // PICKS
+    return tuple(_joined(sequences[j::width]) for j in range(width))
 
 
 def _joined(parts: Sequence[Column]) -> Column:
     gone = np.concatenate([np.zeros(len(p.values), bool) if p.missing is None else p.missing for p in parts])
     if parts[0].labels is None:
-        return Column(np.concatenate([p.values for p in parts]), None, gone)
+        return parts[0]._replace(values=np.concatenate([p.values for p in parts]), missing=gone)
     table: dict[Any, int] = {}
     codes = []
     for p in parts:
         own = np.array([table.setdefault(label, len(table)) for label in p.labels or ()], np.intp)
         codes.append(own[p.values] if len(own) else np.zeros(len(p.values), np.intp))
-    return Column(np.concatenate(codes), tuple(table), gone)
+    return Column(np.concatenate(codes), tuple(table), gone, parts[0].path)

@@ -9,11 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.combinators.null import NullEstimator
-from mixle.stats.contract import ParameterEstimator
+from mixle.stats.combinators.parts import is_latent
+from mixle.stats.contract import Column, ParameterEstimator, parts_given
 from mixle.stats.domains import nonnegative
+from mixle.stats.keys import has_keys
 from mixle.stats.latent.hmm import HiddenMarkovModelDistribution
 from mixle.stats.latent.hmm_accumulator import HiddenMarkovFactory, as_statistics
 from mixle.stats.latent.hmm_chain import not_built_in, stationary, terminal_mask
+from mixle.stats.latent.hmm_start import Start
 from mixle.stats.leaf import repaired
 
 __all__ = ["HiddenMarkovEstimator", "HiddenMarkovModelEstimator"]
@@ -72,7 +75,7 @@ class HiddenMarkovEstimator(ParameterEstimator):
         suff_stat: Any = None,
     ) -> None:
         not_built_in(prior=prior)
-        self.estimators = list(estimators)
+        self.estimators = list(parts_given(estimators, "HiddenMarkovModel"))
         if not self.estimators:
             raise ValueError("a hidden Markov model needs at least one estimator of its elements")
         self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
@@ -104,8 +107,12 @@ class HiddenMarkovEstimator(ParameterEstimator):
         return 1
 
     def num_start_components(self) -> int:
-        """Return how many sequences a start seeds its centres on."""
+        """Return how many centres a start seeds."""
         return len(self.estimators)
+
+    def seed_start(self, columns: list[Column], rng: Any) -> Start:
+        """Return what `start` of the accumulators takes for centres, seeded on the columns of sampled sequences."""
+        return Start.seeded(self.estimators, columns, rng)
 
     def accumulator_factory(self) -> HiddenMarkovFactory:
         """Return the factory of this model's accumulators."""
@@ -133,15 +140,16 @@ class HiddenMarkovEstimator(ParameterEstimator):
         slack = 64 * np.finfo(np.float32).eps * max(1.0, total)
         if nobs is not None and self.keys[0] is None and total > nobs + slack:
             raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
+        tied = self.keys[2] is not None  # a pooled emission has seen more than its own count
         topics = [
-            estimator.estimate(float(count), child)
+            estimator.estimate(None if tied else float(count), child)
             for estimator, count, child in zip(self.estimators, stat.state_counts, stat.children, strict=True)
         ]
         transitions = self._transitions(moves)
         w = stationary(transitions) if self.steady_state_init else self._initial(initial)
         length = self.len_estimator.estimate(nobs, stat.length)
         return HiddenMarkovModelDistribution(
-            topics, w, transitions, len_dist=length, name=self.name, terminal_states=self.terminal_states
+            topics, w, transitions, None, length, self.name, terminal_states=self.terminal_states, keys=self.keys
         )
 
     def _initial(self, counts: np.ndarray) -> np.ndarray:
@@ -162,17 +170,29 @@ class HiddenMarkovEstimator(ParameterEstimator):
         return np.where(total > 0.0, counts / np.where(total > 0.0, total, 1.0), np.eye(states))
 
     def keep_empty(self, model: Any, previous: Any, suff_stat: Any) -> Any:
-        """Return `model` with the emissions of states that no element belongs to as they were in `previous`."""
-        counts = np.asarray(as_statistics(suff_stat, self.num_states).state_counts, float)
+        """Return `model` with the emissions of states that no element belongs to as they were in `previous`.
+
+        An emission that is tied elsewhere has the pooled statistic and is left alone.
+        """
+        stat = as_statistics(suff_stat, self.num_states)
         old = getattr(previous, "topics", None)
-        empty = np.flatnonzero(counts == 0.0)
-        if not empty.size or old is None or len(old) != len(counts):
+        if old is None or len(old) != self.num_states or self.keys[2] is not None:
+            return model
+        counts = np.asarray(stat.state_counts, float)
+        empty = [k for k in np.flatnonzero(counts == 0.0).tolist() if not has_keys(self.estimators[k])]
+        latent = [k for k, e in enumerate(self.estimators) if k not in empty and is_latent(e)]
+        if not empty and not latent:
             return model
         topics = [old[k] if k in empty else topic for k, topic in enumerate(model.topics)]
+        children = stat.children if latent else ()
+        for k in latent:
+            topics[k] = self.estimators[k].keep_empty(topics[k], old[k], children[k])
         kept = HiddenMarkovModelDistribution(
-            topics, model.w, model.transitions, None, model.len_dist, model.name, terminal_states=model.terminal_states
-        )
-        return repaired(kept, *model.numerical_repairs(), f"empty states kept as they were: {empty.tolist()}")
+            topics, model.w, model.transitions, None, model.len_dist, model.name,
+            terminal_states=model.terminal_states, keys=model.keys,
+        )  # fmt: skip
+        note = (f"empty states kept as they were: {empty}",) if empty else ()
+        return repaired(kept, *model.numerical_repairs(), *note)
 
 
 #: Another name of `HiddenMarkovEstimator`.

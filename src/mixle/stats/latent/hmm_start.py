@@ -1,8 +1,9 @@
 """Starts of hidden Markov models: elements clustered about seeded centres, transitions counted between the clusters.
 
-A start is given centres that were seeded on whole sequences, each showing a few of its elements. The centres of the
-states are found among those elements, so that every shard names the states alike: k-means++ seedings, each improved
-by Lloyd's iteration (1982, IEEE Transactions on Information Theory 28), the tightest of them.
+A start is seeded on a sample of sequences, each showing a few of its elements, so that every shard names the states
+alike. The centres of the states are found among those elements: k-means++ seedings, each improved by Lloyd's iteration
+(1982, IEEE Transactions on Information Theory 28), the tightest of them. Elements that are labels and nothing else
+have no distances to speak of: each label is shared between the states by chance.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ import numpy as np
 from mixle.stats.contract import Column
 from mixle.stats.latent.hmm_batches import ends_of, places
 from mixle.stats.latent.hmm_encoder import Chains, picked
-from mixle.stats.starts import SHARE, Centres, distances, sample_size, seed_centres
+from mixle.stats.starts import (
+    SHARE,
+    Centres,
+    distances,
+    sample_size,
+    seed_centres,
+    seed_components,
+    seed_start,
+    start_components,
+    take_columns,
+)
 from mixle.stats.sums import BLOCK
 
 __all__ = ["Begun", "Start", "seeded_here"]
@@ -24,8 +35,8 @@ __all__ = ["Begun", "Start", "seeded_here"]
 EVEN = 0.1
 #: Share of the transitions that a start by chance leaves in place: what tells its states apart is not yet known.
 STAY = 0.5
-#: Seed, seedings and improvements of the choice of centres among the elements that the seeded sequences show.
-SEED, SEEDINGS, IMPROVEMENTS = 20, 8, 10
+#: Elements per state, and at least, among which centres are sought; seedings, and improvements of each.
+PER_STATE, AT_LEAST, SEEDINGS, IMPROVEMENTS = 64, 1024, 8, 10
 
 
 class Start:
@@ -39,35 +50,50 @@ class Start:
         Centres of the states.
     affinities : sequence of dict, optional
         For each column, the share of each state (K,) in each label.
+    parts : tuple
+        Seeds of mixtures inside the emissions, one entry per state, or empty.
 
     Notes
     -----
-    With neither, elements are assigned by chance.
+    With neither centres nor affinities, elements are assigned by chance.
     """
 
     def __init__(
-        self, states: int, centres: Centres | None = None, affinities: Sequence[dict[Any, np.ndarray]] | None = None
+        self,
+        states: int,
+        centres: Centres | None = None,
+        affinities: Sequence[dict[Any, np.ndarray]] | None = None,
+        parts: tuple[Any, ...] = (),
     ) -> None:
-        self.states, self.centres, self.affinities = states, centres, affinities
+        self.states, self.centres, self.affinities, self.parts = states, centres, affinities, parts
 
     @classmethod
-    def from_picks(cls, sequences: Centres, states: int) -> Start:
-        """Return the start seeded among the elements that the given sequences show."""
-        from numpy.random import RandomState
+    def seeded(cls, estimators: Sequence[Any], sequences: Sequence[Column], rng: Any) -> Start:
+        """Return a start seeded on the columns of sampled sequences.
 
-        columns = picked(sequences)
+        Parameters
+        ----------
+        estimators : sequence of estimators
+            Those of the states' emissions.
+        sequences : sequence of Column
+            What the encoder shows of each sequence.
+        rng : numpy.random.RandomState
+            Source of the draws.
+        """
+        states, columns = len(estimators), picked(sequences)
+        known = _some(columns)
+        sample = list(take_columns(columns, rng.permutation(known)[: max(PER_STATE * states, AT_LEAST)]))
         if all(column.labels is not None for column in columns):
-            rng = RandomState(SEED)
             shares = [rng.dirichlet(np.ones(states), size=len(column.labels or ())) for column in columns]
             pairs = zip(columns, shares, strict=True)
-            return cls(states, None, [dict(zip(column.labels or (), share, strict=True)) for column, share in pairs])
-        known = _some(columns)
-        return cls(states, _clustered([_take(column, known) for column in columns], states))
+            affinities = [dict(zip(column.labels or (), share, strict=True)) for column, share in pairs]
+            inner = [seed_start(e, sample, rng) if start_components(e) else None for e in estimators]
+            return cls(states, None, affinities, tuple(inner) if any(part is not None for part in inner) else ())
+        centres = seed_components(estimators, _clustered(sample, states, rng), sample, rng)
+        return cls(states, centres, None, centres.parts)
 
     def assign(self, encoder: Any, x: Chains, weights: np.ndarray, rng: Any) -> Begun:
         """Return the assignment of the elements of encoded sequences with these weights."""
-        from numpy.random import RandomState
-
         spread = np.concatenate([weights[batch.rows][batch.ranks()] for batch in x.batches()])
         chance = None
         if self.centres is None and self.affinities is None:
@@ -87,7 +113,7 @@ class Start:
         for start in range(0, x.total, BLOCK):
             given(start, min(start + BLOCK, x.total))
         stay = STAY if self.centres is None else 0.0
-        return Begun(given, labels, self.states, RandomState(0) if rng is None else rng, stay)
+        return Begun(given, labels, self.states, stay)
 
     def _shares(self, columns: Sequence[Column]) -> np.ndarray:
         """Return responsibilities (K, n): nearly all to the nearest centre, shared between those as near."""
@@ -114,10 +140,8 @@ def _product(columns: Sequence[Column], affinities: Sequence[dict[Any, np.ndarra
 class Begun:
     """Assigned elements: responsibilities by block, and the state of each element, -1 where several are as likely."""
 
-    def __init__(
-        self, given: Callable[[int, int], np.ndarray], labels: np.ndarray, states: int, rng: Any, stay: float
-    ) -> None:
-        self.given, self.labels, self.states, self.rng, self.stay = given, labels, states, rng, stay
+    def __init__(self, given: Callable[[int, int], np.ndarray], labels: np.ndarray, states: int, stay: float) -> None:
+        self.given, self.labels, self.states, self.stay = given, labels, states, stay
 
     def counts(self, x: Chains, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return smoothed initial counts (K,) and transition counts (K, K)."""
@@ -141,25 +165,22 @@ class Begun:
         return (1.0 - EVEN) * initial + EVEN * even, moves
 
 
-def seeded_here(encoder: Any, x: Chains, weights: np.ndarray, states: int, rng: Any) -> Start | None:
+def seeded_here(accumulator: Any, x: Chains, weights: np.ndarray, rng: Any) -> Start | None:
     """Return a start seeded among sequences of positive weight; None if their elements have no columns."""
     kept = np.flatnonzero(weights > 0.0)
     if not kept.size or x.total == 0:
         return None
-    sample = rng.permutation(kept)[: sample_size(states)]
+    encoder, estimators = accumulator.acc_to_encoder(), accumulator.emissions.estimators
+    sample = rng.permutation(kept)[: sample_size(len(estimators))]
     columns = encoder.columns(encoder.take(x, sample), 0, len(sample))
-    if not columns:
-        return None
-    return Start.from_picks(seed_centres(columns, states, rng), states)
+    return Start.seeded(estimators, columns, rng) if columns else None
 
 
-def _clustered(columns: list[Column], states: int) -> Centres:
-    from numpy.random import RandomState
-
+def _clustered(columns: list[Column], states: int, rng: Any) -> Centres:
     found: list[tuple[float, Centres]] = []
-    for trial in range(SEEDINGS):
-        centres = seed_centres(columns, states, RandomState(SEED + trial))
-        for _ in range(IMPROVEMENTS):
+    for _ in range(SEEDINGS):
+        centres = seed_centres(columns, states, rng)
+        for _step in range(IMPROVEMENTS):
             centres = _improved(columns, centres)
         found.append((float(np.add.reduce(np.minimum.reduce(distances(columns, centres), axis=0))), centres))
     return min(found, key=lambda one: one[0])[1]
@@ -178,7 +199,7 @@ def _improved(columns: Sequence[Column], centres: Centres) -> Centres:
         total = np.bincount(nearest, np.where(known > 0.0, column.values, 0.0), centres.components)
         values = np.where(weight > 0.0, total / np.maximum(weight, 1.0), old.values)
         missing = None if old.missing is None else old.missing & (weight == 0.0)
-        moved.append(Column(values, None, missing))
+        moved.append(old._replace(values=values, missing=missing))
     return Centres(tuple(moved), centres.scales)
 
 
@@ -187,7 +208,3 @@ def _some(columns: tuple[Column, ...]) -> np.ndarray:
     gone = np.array([np.zeros(len(c.values), bool) if c.missing is None else c.missing for c in columns])
     known = np.flatnonzero(~gone.all(axis=0))
     return known if known.size else np.arange(gone.shape[1])
-
-
-def _take(column: Column, index: np.ndarray) -> Column:
-    return Column(column.values[index], column.labels, None if column.missing is None else column.missing[index])

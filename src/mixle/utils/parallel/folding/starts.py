@@ -41,12 +41,11 @@ def check_start(estimator: Any, rows: int, usable: int | None = None, width: int
     ContractError
         A ValueError naming n and K.
     """
-    components = getattr(estimator, "num_components", None)
-    if components is None:
-        ask = getattr(estimator, "num_start_components", None)
-        components = ask() if callable(ask) else None
+    from mixle.stats.starts import start_components
+
+    components = getattr(estimator, "num_components", None) or start_components(estimator)
     count = rows if usable is None else usable
-    if components is None or components <= count:
+    if components <= count:
         return
     kind = ("row" if count == 1 else "rows") + ("" if count == rows else " of positive weight")
     message = f"{count} {kind} (n={count}) cannot start {components} components (K={components}); "
@@ -78,16 +77,15 @@ def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, f
     """
     from numpy.random import RandomState
 
-    from mixle.stats.starts import sample_size
+    from mixle.stats.starts import sample_size, start_components
 
     seed, centre_seed, shards_seed = (int(rng.randint(2**31)) for _ in range(3))
     shard_seeds = tuple(int(s) for s in RandomState(shards_seed).randint(2**31, size=max(1, shards)))
-    ask = getattr(estimator, "num_start_components", None)
-    components = ask() if ask is not None else None
+    components = start_components(estimator)
     centres = None
     if components:
         size = sample_size(components)
-        centres = _seeded(run(Sample(seed, size)), size, components, centre_seed)
+        centres = _seeded(run(Sample(seed, size)), size, estimator, centre_seed)
     task = Initialize(estimator, p, seed, shard_seeds, centres)
     results = run(task)
     if any(result.weight > 0.0 for result in results):
@@ -95,7 +93,7 @@ def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, f
     return run(Initialize(estimator, p, seed, shard_seeds, centres, keep_first=first_row))
 
 
-def _seeded(results: list[Result], size: int, components: int, seed: int) -> Any:
+def _seeded(results: list[Result], size: int, estimator: Any, seed: int) -> Any:
     """Merge the samples of all shards, keep the smallest draws, and seed centres there; None without columns."""
     pieces = [piece for result in results for piece in result.value]
     if any(not columns for _, _, columns in pieces):
@@ -106,9 +104,9 @@ def _seeded(results: list[Result], size: int, components: int, seed: int) -> Any
     columns = join_columns([piece[2] for piece in pieces], order)
     from numpy.random import RandomState
 
-    from mixle.stats.starts import seed_centres
+    from mixle.stats.starts import seed_start
 
-    return seed_centres(columns, components, RandomState(seed))
+    return seed_start(estimator, columns, RandomState(seed))
 
 
 def join_columns(parts: Sequence[Sequence[Any]], order: np.ndarray) -> list[Any]:

@@ -201,7 +201,10 @@ class Sample:
 
 def _columns(encoder: Any, chunk: Chunk, rows: np.ndarray) -> list[Any] | None:
     """Return the given rows of a chunk as columns whose label tables hold only what is used; None without columns."""
-    columns = getattr(encoder, "columns", lambda *_: None)(chunk.payload, 0, chunk.count)
+    payload, count, take = chunk.payload, chunk.count, getattr(encoder, "take", None)
+    if take is not None:  # columns of all rows may be much more than the sampled ones'
+        payload, count, rows = take(payload, rows), len(rows), np.arange(len(rows))
+    columns = getattr(encoder, "columns", lambda *_: None)(payload, 0, count)
     if columns is None:
         return None
     taken = []

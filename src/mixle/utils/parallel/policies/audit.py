@@ -1,0 +1,297 @@
+"""Audit: some of the statistics of each round are computed twice, before they are folded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixle.errors import ContractError, RoundLosses
+from mixle.utils.parallel.folding.tasks import Accumulate
+from mixle.utils.parallel.policies.base import Policy
+from mixle.utils.parallel.policies.hearing import Hearing
+from mixle.utils.parallel.policies.invariants import Invariants
+from mixle.utils.parallel.policies.quarantine import gather, live_workers
+from mixle.utils.parallel.policies.receipts import ENVELOPE, SDCAuditReceipt
+from mixle.utils.parallel.policies.selection import Selection
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.tasks import Result, Task
+    from mixle.utils.parallel.folding.transport import Source
+    from mixle.utils.parallel.policies.ballots import Hook
+
+__all__ = ["Audit"]
+
+
+class Audit(Policy):
+    """Let a second worker recompute some statistics of each E-step, and settle every difference before the fold.
+
+    What is audited is the payload that will be folded. If the two differ, a third worker is asked: who stands alone
+    against two is retired, after its shards were computed elsewhere, and what it delivered in this round is replaced.
+    The statistic that two workers agree on is folded, so that a corrupted audited shard leaves no trace in the bits.
+
+    Parameters
+    ----------
+    rate : float
+        Mean fraction of shards that are audited each round, in [0, 1]. No shard waits longer than ``3 / rate`` rounds.
+    rtol, atol : float
+        The envelope of floats: ``|a - b| <= atol + rtol * max(|a|, |b|)``. It alone decides suspicion. A difference
+        inside it, between workers whose builds give equal bits, is settled and recorded too, and suspects nobody.
+    rng : numpy.random.RandomState, int or numpy.random.Generator, optional
+        Draws the shards and the second workers; ``RandomState(0)`` if not given.
+    quarantine : bool
+        Whether a suspect is retired.
+    invariants : bool
+        Also check, for every shard of a stacked mixture, that the components' statistics add up to the data's own sums
+        (see `mixle.utils.parallel.policies.invariants`). A shard that does not add up is audited at once, at any rate;
+        with one worker the driver computes it.
+
+    Attributes
+    ----------
+    round : int
+        Number of audits so far.
+    last_unbalanced : list of int
+        Shards of the last round that did not add up.
+    receipts : list of SDCAuditReceipt
+        Every difference so far; those inside the envelope have ``comparison_mode="exact/v1"``.
+    last_shards : set of int
+        Shards audited in the last round.
+    last_mismatches : list of SDCAuditReceipt
+        Its differences outside the envelope.
+    last_evaluations : int
+        Two per shard audited in it, and one per witness.
+
+    Raises
+    ------
+    ValueError
+        If the rate lies outside [0, 1], or a tolerance is negative or not finite.
+
+    Examples
+    --------
+    >>> from mixle.utils.parallel.policies.base import stack
+    >>> from mixle.utils.parallel.policies.retry import Retry
+    >>> from mixle.utils.parallel.transports.process import ProcessTransport
+    >>> transport = stack(ProcessTransport(2), [Audit(0.1), Retry(2)])
+    >>> transport.round, transport.receipts
+    (0, [])
+    >>> transport.close()
+    """
+
+    order = 3
+    needs = ("run",)
+
+    def __init__(
+        self,
+        rate: float = 0.1,
+        *,
+        rtol: float = 1e-12,
+        atol: float = 1e-12,
+        rng: Any = None,
+        quarantine: bool = True,
+        invariants: bool = True,
+    ) -> None:
+        self.rate = _number(rate, "audit_rate must be finite and within [0, 1]", at_most=1.0)
+        self.rtol = _number(rtol, "audit_rtol/atol must be finite and nonnegative")
+        self.atol = _number(atol, "audit_rtol/atol must be finite and nonnegative")
+        for name, switch in {"quarantine": quarantine, "invariants": invariants}.items():
+            if not isinstance(switch, bool):
+                raise TypeError(f"{name} must be True or False, not {switch!r}")
+        self.rng, self.quarantine, self.invariants = _generator(rng), quarantine, invariants
+
+    def bind(self) -> None:
+        """Start with a clean record."""
+        self.round = 0
+        self.receipts: list[SDCAuditReceipt] = []
+        self.last_shards: set[int] = set()
+        self.last_mismatches: list[SDCAuditReceipt] = []
+        self.last_evaluations = 0
+        self.last_unbalanced: list[int] = []
+        self.hook: Hook | None = None
+        self._selection = Selection(self.rate)
+        self._invariants = Invariants()
+        self._partners: dict[int, int] = {}
+        self._source: Source | None = None
+        self._alone_told = False
+
+    def arm(self, hook: Hook | None) -> None:
+        """Let ``hook(worker, shard, role, payload)`` change what audited payloads are heard as; None clears it.
+
+        Parameters
+        ----------
+        hook : callable or None
+            Given ``pickle.dumps((count, value))``, it returns bytes. `role` is "primary", "audit" or "witness".
+        """
+        if hook is not None and not callable(hook):
+            raise TypeError(f"a hook is called as hook(worker, shard, role, payload); {hook!r} cannot be called")
+        self.hook = hook
+
+    # The verbs
+
+    def load(self, source: Source) -> None:
+        """Encode all shards where they will live."""
+        self.inner.load(source)
+        kept = None if hasattr(self.inner, "rows_of") else source.rows
+        weights = None if source.weights is None else source.weights.copy()
+        self._source = replace(source, rows=kept, weights=weights)
+
+    def map(self, task: Task) -> Iterator[Result]:
+        """Run `task` on every shard; the results of an E-step are audited before they are handed on."""
+        return self._audited(task) if isinstance(task, Accumulate) else self.inner.map(task)
+
+    def _audited(self, task: Accumulate) -> Iterator[Result]:
+        results: dict[int, Result] = {}
+        arrived = self.inner.map(task)
+        try:
+            for result in arrived:
+                results[result.shard] = result
+        except RoundLosses:
+            yield from results.values()
+            raise
+        if all(result.error is None for result in results.values()):
+            unbalanced = self._invariants.broken(task, results, self._at_home) if self.invariants else []
+            results.update(self._hold(task, results, results, self.quarantine, unbalanced))
+            self.last_unbalanced = unbalanced
+        yield from results.values()
+
+    def audit(self, task: Task, shards: Iterable[int], quarantine: bool = True) -> list[SDCAuditReceipt]:
+        """Audit shards outside a round: both sides are computed, nothing is folded.
+
+        Parameters
+        ----------
+        task : Task
+            The E-step.
+        shards : iterable of int
+            Shards to draw from, at the policy's rate.
+        quarantine : bool
+            Whether a suspect is retired.
+
+        Returns
+        -------
+        list of SDCAuditReceipt
+            The differences outside the envelope.
+
+        Raises
+        ------
+        ValueError
+            For a shard that does not exist.
+        """
+        shards = set(shards)
+        unknown = sorted(shards - set(self.sizes))
+        if unknown:
+            raise ContractError(f"there are no shards {unknown}: this handle has shards 0 ... {max(self.sizes)}")
+
+        def primary(chosen: Sequence[int]) -> dict[int, Result]:
+            found = self._at_home(task, chosen)
+            return {shard: result for shard, result in found.items() if result.error is None}
+
+        self._hold(task, shards, primary, quarantine)
+        return self.last_mismatches
+
+    def _at_home(self, task: Task, shards: Iterable[int]) -> dict[int, Result]:
+        """Return the results of shards, each computed where it lives."""
+        owner = getattr(self.inner, "owner", None) or {}
+        homes: dict[int, list[int]] = {}
+        for shard in shards:
+            homes.setdefault(owner.get(shard, 0), []).append(shard)
+        return gather(self.inner, task, homes)
+
+    def _hold(
+        self,
+        task: Task,
+        shards: Iterable[int],
+        primary: dict[int, Result] | Callable[[Sequence[int]], dict[int, Result]],
+        quarantine: bool,
+        unbalanced: Sequence[int] = (),
+    ) -> dict[int, Result]:
+        """Draw shards, hear them, keep the record; return what is to be folded instead of what was delivered."""
+        self.round += 1
+        chosen = self._selection.draw(shards, self.rng) if self._may_audit() else []
+        results = primary(chosen) if callable(primary) and chosen else primary
+        hearing = Hearing(self, task, {} if callable(results) else results, quarantine)
+        if chosen or unbalanced:
+            hearing.hold({shard for shard in (*chosen, *unbalanced) if shard in hearing.primary}, set(unbalanced))
+        found = {receipt.shard_id for receipt in hearing.receipts}
+        self._invariants.excuse(hearing.audited.intersection(unbalanced) - found)
+        for shard in hearing.audited:
+            self._selection.done(shard)
+        self.last_shards, self.last_evaluations = hearing.audited, hearing.evaluations
+        self.last_mismatches = [one for one in hearing.receipts if one.comparison_mode == ENVELOPE]
+        self.receipts += hearing.receipts
+        return hearing.kept
+
+    def _may_audit(self) -> bool:
+        if not self.rate:
+            return False
+        if len(live_workers(self.inner)) > 1:
+            return True
+        if not self._alone_told:
+            self._alone_told = True
+            from mixle.utils.parallel.folding.inputs import warn_user
+
+            warn_user(
+                "an audit needs a second worker: with one live worker nothing is recomputed, sums are only checked to "
+                "be finite and, of mixtures, to add up. Give num_workers=2 or more (3 to tell who is wrong)"
+            )
+        return False
+
+    # What a hearing asks for
+
+    def choose(self, shard: int, role: str, candidates: Sequence[int]) -> int | None:
+        """Return one of the candidates, drawn at random; the second worker of a shard stays the same while it may.
+
+        A worker that has encoded a shard once can audit it again without encoding it.
+        """
+        if not candidates:
+            return None
+        if role == "audit" and self._partners.get(shard) in candidates:
+            return self._partners[shard]
+        worker = candidates[int(self.rng.randint(len(candidates)))]
+        if role == "audit":
+            self._partners[shard] = worker
+            hold = getattr(self.inner, "hold", None)
+            if hold is not None:
+                hold(shard, worker)
+        return worker
+
+    def recompute(self, task: Task, shard: int) -> Result | None:
+        """Return what this process computes from the rows that workers read; None if it cannot.
+
+        Where the transport keeps no copy of the rows, they are the caller's.
+        """
+        if self._source is None:
+            return None
+        from mixle._limits import one_blas_thread
+        from mixle.utils.parallel.folding.shards import encode_shard
+        from mixle.utils.parallel.folding.tasks import execute
+
+        source = self._source
+        try:
+            read = source.shard_rows if source.rows is not None else self.inner.rows_of  # type: ignore[attr-defined]
+            rows = read(shard)
+            weights = source.shard_weights(shard)
+            with one_blas_thread():
+                encoded = encode_shard(shard, rows, source.shards[shard], source.encoder, source.pieces[shard], weights)
+                result = execute(task, encoded)
+        except Exception:  # noqa: BLE001 - rows that cannot be read any more, say: others have to decide
+            return None
+        return replace(result, receipt={**result.receipt, "recomputed": True}) if result.error is None else None
+
+
+def _generator(rng: Any) -> Any:
+    from mixle.utils.parallel.folding.inputs import random_state
+
+    return random_state(0 if rng is None else rng)
+
+
+def _number(value: Any, text: str, at_most: float = math.inf) -> float:
+    """Return a finite number in [0, at_most]; anything else is a ValueError of the given text."""
+    try:
+        number = math.nan if isinstance(value, (bool, str, bytes, np.bool_)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not (math.isfinite(number) and 0.0 <= number <= at_most):
+        raise ContractError(f"{text}, not {value!r}")
+    return number

@@ -1,0 +1,100 @@
+"""Faulty computers for audits: estimators whose statistics come out wrong in one process.
+
+In a module of its own, so that workers need not import pytest.
+"""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+
+
+class Faulty:
+    """An estimator that computes wrongly in the processes whose ids stand in a file, by `fault(value)`."""
+
+    def __init__(self, inner, file, fault):
+        self.inner, self.file, self.fault = inner, str(file), fault
+
+    def accumulator_factory(self):
+        return Factory(self)
+
+    def estimate(self, nobs, value):
+        return self.inner.estimate(nobs, value)
+
+    def keep_empty(self, model, previous, value):
+        return self.inner.keep_empty(model, previous, value)
+
+
+class Factory:
+    def __init__(self, owner):
+        self.owner = owner
+
+    def make(self):
+        return Accumulator(self.owner.inner.accumulator_factory().make(), self.owner)
+
+
+class Accumulator:
+    def __init__(self, inner, owner):
+        self.inner, self.owner, self.worked = inner, owner, False
+
+    def acc_to_encoder(self):
+        return self.inner.acc_to_encoder()
+
+    def seq_update_scored(self, enc, weights, model):
+        self.worked = True
+        return self.inner.seq_update_scored(enc, weights, model)
+
+    def combine(self, value):
+        self.inner.combine(value)
+        return self
+
+    def from_value(self, value):
+        self.inner.from_value(value)
+        return self
+
+    def value(self):
+        value = self.inner.value()
+        if self.worked and str(os.getpid()) in Path(self.owner.file).read_text().split():
+            return self.owner.fault(value)
+        return value
+
+
+class Flip:
+    """Flip one bit of the numbers of a statistic, the same one every time: a stuck adder."""
+
+    def __init__(self, bit):
+        self.bit = bit
+
+    def __call__(self, value):
+        return flip_number(value, self.bit)
+
+
+def arrays_of(value):
+    if isinstance(value, np.ndarray):
+        return [value] if value.dtype.kind == "f" and value.size else []
+    if isinstance(value, (tuple, list)):
+        return [array for item in value for array in arrays_of(item)]
+    return []
+
+
+def flip_number(value, bit):
+    """Return a copy of a statistic with bit `bit` (modulo their number) of its float arrays flipped."""
+    value = pickle.loads(pickle.dumps(value))
+    arrays = arrays_of(value)
+    bit %= sum(array.nbytes for array in arrays) * 8
+    for array in arrays:
+        if bit < array.nbytes * 8:
+            raw = array.reshape(-1).view(np.uint8)
+            raw[bit // 8] ^= np.uint8(1 << (bit % 8))
+            return value
+        bit -= array.nbytes * 8
+    raise AssertionError("no such bit")
+
+
+def times_one_and_a_bit(value):
+    """Return the statistic off by one unit in the last place of its weights, well inside the envelope."""
+    value = pickle.loads(pickle.dumps(value))
+    counts = value.counts
+    counts[:] = np.nextafter(counts, np.inf)
+    return value
