@@ -1,7 +1,5 @@
 """Mixtures, hidden Markov models and records of mixed types, fitted by EM on one core or many with the same bits."""
 
-from __future__ import annotations
-
 __version__ = "1.0.0.dev0"
 
 #: Loaded when first used, as in ``mixle.inference.optimize``: importing the package costs nothing.

@@ -50,7 +50,10 @@ class Told:
         ([(0.0, 1), (0.0,)], "Row 1: expected 2 fields, got 1"),
         ([(0.0, 1, 2), (0.0, 1)], "Row 0: expected 2 fields, got 3"),
         ([(0.0, 1), "ab"], "Row 1: 'ab' is not a row of 2 fields"),
-        ([(0.0, 1), {"a": 0.0, "b": 1}], "Row 1: {'a': 0.0, 'b': 1} is not a row of 2 fields; rows that are mappings belong to a Record"),
+        (
+            [(0.0, 1), {"a": 0.0, "b": 1}],
+            "Row 1: {'a': 0.0, 'b': 1} is not a row of 2 fields; rows that are mappings belong to a Record",
+        ),
         ([(0.0, 1), 3.0], "Row 1: 3.0 is not a row of 2 fields"),
         ([(0.0, 1), None], "Row 1: None is not a row of 2 fields"),
         ([(0.0, 1), ("x", 1)], "Row 1, field 0 (Gaussian): 'x' is not a number"),

@@ -23,6 +23,7 @@ from mixle.stats import (
     GaussianDistribution,
     GaussianEstimator,
     IntegerCategoricalEstimator,
+    LogGaussianEstimator,
     MixtureDistribution,
     MixtureEstimator,
     MultivariateGaussianEstimator,
@@ -264,3 +265,21 @@ def test_a_row_that_one_family_does_not_support_starts_in_the_others():
     same = MixtureEstimator([PoissonEstimator()] * 2)
     started = LocalEncodedData(rows, same).pysp_seq_initialize(same, np.random.RandomState(1), 1.0)
     assert sum(w * c.lam for w, c in zip(started.w, started.components, strict=True)) == pytest.approx(10.0 / 4.0)
+
+
+def test_rows_encoded_for_another_family_are_refused():
+    rows = np.exp(np.random.RandomState(0).normal(size=50))
+    with encoded_data(rows, GaussianEstimator()) as handle:
+        with pytest.raises(ValueError, match="encoded for Gaussian, the estimator reads LogGaussian"):
+            optimize(None, LogGaussianEstimator(), enc_data=handle)
+        with pytest.raises(ValueError, match="reads Poisson"):
+            handle.pysp_seq_estimate(PoissonEstimator(), None)
+        assert optimize(None, MixtureEstimator([GaussianEstimator()] * 2), enc_data=handle, max_its=2, delta=None)
+
+
+def test_num_shards_of_a_fit_makes_bits_independent_of_the_workers():
+    rows = np.random.RandomState(0).normal(size=300)
+    estimator = MixtureEstimator([GaussianEstimator()] * 2)
+    ways = [{}, {"backend": "mp", "num_workers": 1}, {"backend": "mp", "num_workers": 3}]
+    fits = [optimize(rows, estimator, seed=1, num_shards=6, max_its=5, delta=None, **way) for way in ways]
+    assert len({model.digest() for model in fits}) == 1

@@ -56,6 +56,7 @@ def optimize(
     fused_options: Any = None,
     max_seconds: float | None = None,
     weights: Any = None,
+    num_shards: Any = None,
 ) -> Any:
     """Fit a model to rows by EM.
 
@@ -122,6 +123,9 @@ def optimize(
         No iteration begins after this wall-clock time; the fit then depends on the clock.
     weights : array_like, shape (n,), optional
         Row weights: a row of weight 2 counts as two rows.
+    num_shards : int or shard map, optional
+        How rows are cut into shards, on which the bits depend: an int is ``Strided(K)``. By default the process
+        backend has one shard per worker, so the bits depend on their number; with `num_shards` they do not.
 
     Returns
     -------

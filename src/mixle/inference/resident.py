@@ -23,7 +23,7 @@ __all__ = ["Encoding", "Resident", "opened", "rows_for"]
 
 # What `encoded_data` is told, and the value that leaves the choice to it.
 _CONTROLS = {"resources": None, "placement": None, "sub_chunks": 1, "num_workers": None, "client": None}
-_CONTROLS |= {"comm": None, "root": 0, "root_only": False, "num_chunks": 1, "chunk_size": None}
+_CONTROLS |= {"comm": None, "root": 0, "root_only": False, "num_chunks": 1, "chunk_size": None, "num_shards": None}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mixle._limits import one_blas_thread
 from mixle.errors import HandleClosed, SupportError
 from mixle.utils.parallel.folding.fold import EStep, fold_numbers, fold_results
-from mixle.utils.parallel.folding.inputs import check_probability, random_state, warn_user
+from mixle.utils.parallel.folding.inputs import check_probability, check_reading, random_state, warn_user
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
 from mixle.utils.parallel.folding.starts import check_start, start_results
@@ -333,6 +333,7 @@ class Handle(EncodedDataHandle):
             from mixle.stats.keys import validate_estimator_keys
 
             validate_estimator_keys(estimator)
+            check_reading(self.encoder, estimator)
             self._keys_checked = estimator
 
     @contextmanager

@@ -285,6 +285,42 @@ def random_state(rng: Any) -> Any:
     raise TypeError(f"rng must be a numpy.random.RandomState, a Generator or an int, not {rng!r}: pass e.g. rng=0")
 
 
+def reading(encoder: Any) -> str | None:
+    """Return what an encoder of this library reads, in words; None for a foreign one."""
+    if not type(encoder).__module__.startswith("mixle."):
+        return None
+    leaf = getattr(encoder, "leaf", None)
+    if leaf is not None:
+        return str(leaf.name)
+    parts = [reading(part) for part in (*getattr(encoder, "encoders", ()), *_child(encoder))]
+    if None in parts:
+        return None
+    name = type(encoder).__name__.removesuffix("Encoder").removesuffix("Data")
+    return f"{name}({', '.join(str(part) for part in parts)})" if parts else name
+
+
+def _child(encoder: Any) -> tuple[Any, ...]:
+    child = getattr(encoder, "encoder", None)
+    return () if child is None else (child,)
+
+
+def check_reading(encoder: Any, estimator: Any) -> None:
+    """Refuse an estimator whose family reads rows otherwise than they were encoded.
+
+    Raises
+    ------
+    ContractError
+        (a ValueError) naming both.
+    """
+    if encoder is None:
+        return
+    there, wanted = reading(encoder), reading(estimator.accumulator_factory().make().acc_to_encoder())
+    if there is not None and wanted is not None and there != wanted:
+        raise ContractError(
+            f"these rows were encoded for {there}, the estimator reads {wanted}: call encoded_data(rows, estimator)"
+        )
+
+
 def check_engine(title: str, engine: Any, precision: Any) -> None:
     """Refuse an engine other than numpy and a precision other than float64, which is what this library computes in.
 

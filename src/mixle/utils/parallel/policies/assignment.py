@@ -73,12 +73,13 @@ def level(owner: Mapping[int, int], sizes: Mapping[int, int], workers: Iterable[
             where[shard] = worker
             loads[worker] += sizes.get(shard, 1)
     for _ in range(len(owner)):
-        most, least = max(loads, key=lambda w: (loads[w], -w)), min(loads, key=lambda w: (loads[w], w))
-        gap = loads[most] - loads[least]
-        fitting = [s for s, w in where.items() if w == most and sizes.get(s, 1) < gap]
+        least, peak = min(loads, key=lambda w: (loads[w], w)), max(loads.values())
+        gap = peak - loads[least]
+        fitting = [s for s, w in where.items() if loads[w] == peak and sizes.get(s, 1) < gap]
         if not fitting:
             break
         shard = min(fitting, key=lambda s: (abs(gap - 2 * sizes.get(s, 1)), -s))
+        most = where[shard]
         where[shard] = least
         loads[most] -= sizes.get(shard, 1)
         loads[least] += sizes.get(shard, 1)

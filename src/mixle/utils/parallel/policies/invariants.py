@@ -104,13 +104,15 @@ def _moments(ours: Any, theirs: Any) -> list[float]:
     full = ours.scatter.ndim == 3
     scatter = np.diagonal(ours.scatter, axis1=1, axis2=2) if full else ours.scatter
     second = np.add.reduce(scatter + w * (np.square(ours.shift) + np.square(delta)), axis=0)
+    second = second + total * np.square(theirs.shift[0])
     spread = np.sqrt(total * second)
     steps = np.add.reduce(w * (np.abs(ours.shift) + np.abs(delta)), axis=0) + np.abs(total * theirs.shift[0])
-    found.append(_ratio(np.add.reduce(w * delta, axis=0), spread + steps))
+    # full scatters are turned to the model's axes and back, a product on each side that costs digits
+    changes = 8.0 * len(second) if full else 1.0
+    found.append(_ratio(np.add.reduce(w * delta, axis=0), changes * (spread + steps)))
     if full:
         between = (w * delta).T @ delta
         error = np.add.reduce(ours.scatter, axis=0) + between - theirs.scatter[0]
-        changes = 2.0 * len(second)  # the scatter was turned to the model's axes and back: a product on each side
         return [*found, _ratio(error, changes * np.sqrt(np.outer(second, second)))]
     error = np.add.reduce(scatter + w * np.square(delta), axis=0) - theirs.scatter[0]
     return [*found, _ratio(error, second + theirs.scatter[0])]

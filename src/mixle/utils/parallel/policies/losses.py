@@ -80,7 +80,9 @@ class RoundReceipt:
     failed, blacklisted : set of int
         Workers lost, and those of them that are not started again.
     backed_up : set of int
-        Shards whose backup copy came first.
+        Shards that a second worker was given because the first was slow, and whose result came before the other.
+    heirs : dict of int to int
+        Who was given each shard of a lost worker last.
     losses : list of Loss
         Every loss, in the order told.
     """
@@ -90,6 +92,7 @@ class RoundReceipt:
     failed: set[int] = field(default_factory=set)
     blacklisted: set[int] = field(default_factory=set)
     backed_up: set[int] = field(default_factory=set)
+    heirs: dict[int, int] = field(default_factory=dict)
     losses: list[Loss] = field(default_factory=list)
 
 

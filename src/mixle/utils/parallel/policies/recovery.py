@@ -149,6 +149,7 @@ class Recovery:
         if not self.orphans or not self.policy.up:
             return
         given = spread(self.orphans, self.sizes, self._loads())
+        self.receipt.heirs.update((shard, worker) for worker, shards in given.items() for shard in shards)
         self.orphans = []
         self._give(given, keep)
 

@@ -222,7 +222,7 @@ class Retry(Elastic):
         if self.failures.get(worker, 0) >= self.max_retries:
             loss = classify(error, memory, blacklisted=True)
             receipt.blacklisted.add(worker)
-            self._give_up(worker)
+            self._give_up(worker, receipt.heirs)
         receipt.losses.append(loss)
         self._record.append(loss)
         if worker not in self.blacklist and hasattr(self.inner, "spawn"):
@@ -234,7 +234,8 @@ class Retry(Elastic):
                 return
             self.unborn.add(worker)
 
-    def _give_up(self, worker: int) -> None:
+    def _give_up(self, worker: int, takers: Mapping[int, int]) -> None:
+        """Let a rank go; its shards move to those who compute them now, or else by load."""
         self.blacklist.add(worker)
         self.unborn.discard(worker)
         owner = getattr(self.inner, "owner", None)
@@ -243,8 +244,13 @@ class Retry(Elastic):
         if owner is None or not heirs:
             return
         homes = self.residence()
+        taken = {shard: takers[shard] for shard in homes.get(worker, ()) if takers.get(shard) in heirs}
+        for shard, heir in taken.items():
+            self.inner.move(shard, heir)  # type: ignore[attr-defined]
+            homes.setdefault(heir, []).append(shard)
+        rest = [shard for shard in homes.get(worker, ()) if shard not in taken]
         loads = {heir: float(sum(self.sizes.get(s, 1) for s in homes.get(heir, ()))) for heir in sorted(heirs)}
-        for heir, shards in spread(homes.get(worker, ()), self.sizes, loads).items():
+        for heir, shards in spread(rest, self.sizes, loads).items():
             for shard in shards:
                 self.inner.move(shard, heir)  # type: ignore[attr-defined]
         self.inner.retire(worker)  # type: ignore[attr-defined]
