@@ -63,7 +63,7 @@ FAULTS = {
     "exception": raise_value_error,
     "MemoryError": raise_memory_error,
     "rlimit": out_of_limit,
-    "lock held": lambda: hold_the_lock(float(os.environ.get("MIXLE_CHAOS_HOLD", "0.4"))),
+    "lock held": lambda: hold_the_lock(float("5" if os.environ.get("MIXLE_CHAOS") == "full" else "0.4")),
     "garbage": garbage,
     "half": half,
     "oversize": oversize,

@@ -214,6 +214,25 @@ def test_shards_of_several_lost_workers_spread_over_the_survivors():
         assert max(doers.count(worker) for worker in doers) <= 2
 
 
+def test_the_shards_of_a_given_up_rank_move_to_who_computed_them():
+    with ResilientMPEncodedData(TWO, MIX, num_workers=3, num_shards=9, max_retries=1) as handle:
+        run, done_by = handle._retry.map, {}
+
+        def watched(task):
+            for result in run(task):
+                done_by[result.shard] = result.receipt["worker"]
+                yield result
+
+        handle._retry.map = watched
+        handle.arm_kill(kill(1))
+        assert handle.pysp_seq_estimate(MIX, start()).digest() == stepped(9)
+        assert handle._retry.owner == done_by
+        assert {worker: len(shards) for worker, shards in handle._worker_shards.items()} in (
+            {0: 5, 1: 0, 2: 4},
+            {0: 4, 1: 0, 2: 5},
+        )
+
+
 def test_sub_chunks_are_carried_to_the_recovery():
     with ResilientMPEncodedData(TWO, MIX, num_workers=2, sub_chunks=5) as handle:
         handle.arm_kill(kill(0))

@@ -63,7 +63,7 @@ def _held(model: Any, table: Table) -> list[str]:
     for i in range(len(model.w)):
         counts = Counter(name for name, k in zip(table.known, best, strict=True) if k == i)
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        texts.append(f" · holds {' and '.join(f'{count} {name}' for name, count in ranked) or 'none'}")
+        texts.append(f" · holds {', '.join(f'{count} {name}' for name, count in ranked) or 'none'}")
     return texts
 
 

@@ -19,6 +19,7 @@ from mixle.utils.parallel.planning.discover import usable_cpus
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mixle.telemetry import Telemetry
     from mixle.utils.parallel.folding.transport import Transport
 
 __all__ = ["MPEncodedData"]
@@ -50,6 +51,10 @@ class MPEncodedData(Handle):
         With more shards than workers the result no longer depends on the number of workers.
     weights : array_like, shape (n,), optional
         Row weights, finite and at least 0.
+    telemetry : Telemetry, optional
+        Where a record per rank and round is sent.
+    run_id : str, optional
+        Tags the records.
 
     Attributes
     ----------
@@ -87,6 +92,8 @@ class MPEncodedData(Handle):
         *,
         num_shards: Any = None,
         weights: Any = None,
+        telemetry: Telemetry | None = None,
+        run_id: str | None = None,
     ) -> None:
         title = "MPEncodedData"
         rows = check_rows(data, title)
@@ -100,6 +107,7 @@ class MPEncodedData(Handle):
         silence = _seconds(response_timeout, "response_timeout")
         _seconds(shutdown_timeout, "shutdown_timeout")
         super().__init__(_pool(self.num_workers, silence), source)
+        self.observe(telemetry, run_id)
 
 
 def _workers(wanted: Any, rows: int) -> int:

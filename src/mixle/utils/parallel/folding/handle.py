@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,6 +14,7 @@ from mixle._limits import one_blas_thread
 from mixle.errors import HandleClosed, SupportError
 from mixle.utils.parallel.folding.fold import EStep, fold_numbers, fold_results
 from mixle.utils.parallel.folding.inputs import check_probability, check_reading, random_state, warn_user
+from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
 from mixle.utils.parallel.folding.starts import check_start, start_results
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["EStep", "EncodedDataHandle", "EncodedFold", "Handle", "is_encoded_data_handle", "is_ours"]
 
 
-class Handle(EncodedDataHandle):
+class Handle(Observed, EncodedDataHandle):
     """Encoded rows behind a transport.
 
     Two threads may share a handle: their calls run one after the other. It cannot be pickled and does not work in a
@@ -56,6 +58,7 @@ class Handle(EncodedDataHandle):
         self._unlike_told = False
         self._left_out = 0
         self.transport = transport
+        self._keep_log(transport)
         self.encoder = None if source is None else source.encoder
         self._counted = None if source is None else source.counted
         self._first_row = 0 if source is None else source.first_counted
@@ -115,6 +118,7 @@ class Handle(EncodedDataHandle):
             return
         self._closed = self._closed or self.transport.closable
         self.transport.close()
+        self._log.close()
 
     def pysp_seq_log_density_sum(self, estimate: Any) -> tuple[float, float]:
         """Return (num_observations, summed_log_density) for `estimate`.
@@ -284,10 +288,14 @@ class Handle(EncodedDataHandle):
                 "no component supports any row; start from a model whose support covers the data",
                 type(previous).__name__,
             )
+        start = time.perf_counter()
         with one_blas_thread():
             model = estimator.estimate(estep.nobs, estep.value)
             keep_empty = getattr(estimator, "keep_empty", None)
-            return model if keep_empty is None or previous is None else keep_empty(model, previous, estep.value)
+            if keep_empty is not None and previous is not None:
+                model = keep_empty(model, previous, estep.value)
+        self._log.estimated(time.perf_counter() - start)
+        return model
 
     def apply(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Return ``function(shard, *args)`` of every shard, in shard order.
@@ -303,7 +311,7 @@ class Handle(EncodedDataHandle):
             return [result.value for result in self._run(Apply(function, args))]
 
     def _run(self, task: Task) -> list[Result]:
-        results = run_round(self.transport, task)
+        results = run_round(self.transport, task, self._log.watch if isinstance(task, Accumulate) else None)
         builds = sorted({result.receipt["build"] for result in results if "build" in result.receipt})
         if len(builds) > 1 and not self._unlike_told:
             self._unlike_told = True
@@ -322,6 +330,7 @@ class Handle(EncodedDataHandle):
             )
         results = self._run(Accumulate(estimator, model, scored))
         nobs, value = self._fold(estimator, results)
+        self._log.folded()
         self._left_out = sum(int(result.receipt.get("left_out", 0)) for result in results)
         return EStep(nobs, value, _log_density(results), self._left_out)
 

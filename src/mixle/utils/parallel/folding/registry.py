@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, MissingPackage
+from mixle.utils.parallel.folding.observed import delivered
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, is_encoded_data_handle
 
 if TYPE_CHECKING:
@@ -327,6 +328,8 @@ def encoded_data(
     num_shards: Any = None,
     weights: Any = None,
     force: bool = False,
+    telemetry: Any = None,
+    run_id: str | None = None,
 ) -> EncodedDataHandle:
     """Return an encoded-data handle, preserving existing compatible handles.
 
@@ -351,6 +354,8 @@ def encoded_data(
         Row weights.
     force : bool
         Encode although the placement says that memory does not suffice (``fits`` is False).
+    telemetry, run_id : optional
+        The `Telemetry` that the handle sends a record per rank and round to, and the tag of the records.
 
     Returns
     -------
@@ -373,14 +378,10 @@ def encoded_data(
     """
     controls = {name: value for name, value in locals().items() if name in _DEFAULTS}
     if is_encoded_data_handle(data):
-        return _existing(data, controls)
+        return delivered(_existing(data, controls), backend, telemetry, run_id)
     factory = _find(backend)
     controls = {k: v for k, v in controls.items() if k not in _NEW or not _same(v, _DEFAULTS[k])}
-    handle = factory(data, **controls)
-    if not is_encoded_data_handle(handle):
-        kind = type(handle).__name__
-        raise TypeError(f"backend {backend!r} returned a {kind}, which lacks the pysp_* methods of a handle")
-    return handle  # type: ignore[no-any-return] # told by structure
+    return delivered(factory(data, **controls), backend, telemetry, run_id)
 
 
 def _existing(handle: Any, controls: dict[str, Any]) -> EncodedDataHandle:

@@ -8,13 +8,17 @@ from mixle.errors import RoundLosses
 from mixle.utils.parallel.folding.faults import surface
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from mixle.utils.parallel.folding.tasks import Result, Task
     from mixle.utils.parallel.folding.transport import Transport
+
+    Watch = Callable[[Callable[[Task], Iterable[Result]], Task], Iterable[Result]]
 
 __all__ = ["run_round"]
 
 
-def run_round(transport: Transport, task: Task) -> list[Result]:
+def run_round(transport: Transport, task: Task, watch: Watch | None = None) -> list[Result]:
     """Run `task` on every shard of `transport`.
 
     Parameters
@@ -23,6 +27,8 @@ def run_round(transport: Transport, task: Task) -> list[Result]:
         Where the shards live; policies wrap it and look the same.
     task : Task
         What to compute.
+    watch : callable, optional
+        Called as ``watch(transport.map, task)`` instead of ``transport.map(task)``: `RoundLog.watch`.
 
     Returns
     -------
@@ -39,7 +45,7 @@ def run_round(transport: Transport, task: Task) -> list[Result]:
     arrived: dict[int, Result] = {}
     losses: RoundLosses | None = None
     try:
-        for result in transport.map(task):
+        for result in transport.map(task) if watch is None else watch(transport.map, task):
             if result.shard in arrived:
                 raise RuntimeError(f"transport {transport.name!r} delivered shard {result.shard} twice in one round")
             arrived[result.shard] = result

@@ -6,6 +6,7 @@ seed; nothing about workers enters.
 
 from __future__ import annotations
 
+import functools
 import operator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -263,6 +264,14 @@ class Shard:
     def rows(self) -> int:
         """Number of rows."""
         return sum(chunk.count for chunk in self.chunks)
+
+    @functools.cached_property
+    def nbytes(self) -> int:
+        """Encoded bytes; 0 where the encoder cannot tell."""
+        try:
+            return sum(int(self.encoder.nbytes(chunk.payload)) for chunk in self.chunks)
+        except Exception:  # noqa: BLE001 - the user's encoder; a size is not worth an error
+            return 0
 
 
 def pick(rows: Any, part: range) -> Any:

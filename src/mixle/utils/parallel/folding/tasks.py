@@ -17,6 +17,7 @@ from mixle.utils.parallel.folding.build import build_key
 from mixle.utils.parallel.folding.draws import draws
 from mixle.utils.parallel.folding.faults import RemoteFault, fault_of
 from mixle.utils.parallel.folding.shards import Chunk, Shard
+from mixle.utils.parallel.folding.usage import usage
 
 __all__ = ["Accumulate", "Apply", "Initialize", "RemoteFault", "Result", "Sample", "Score", "Task", "execute"]
 
@@ -306,14 +307,15 @@ def execute(task: Task, shard: Shard, worker: int | None = None) -> Result:
     Returns
     -------
     Result
-        Its receipt holds ``seconds`` (wall), ``cpu_seconds`` (of this thread) and the `build_key`.
+        Its receipt holds ``started`` (of the monotonic clock), ``seconds`` (wall), ``cpu_seconds`` (of this thread),
+        page faults and peak memory of the process where the system tells, ``bytes`` of the shard and the `build_key`.
     """
     current: list[Chunk] = []
 
     def at(chunk: Chunk) -> None:
         current[:] = [chunk]
 
-    wall, cpu = time.perf_counter(), time.thread_time()
+    wall, cpu, before = time.perf_counter(), time.thread_time(), usage()
     try:
         value, log_density, rows, weight, receipt = task.run(shard, at)
         error = None
@@ -321,7 +323,12 @@ def execute(task: Task, shard: Shard, worker: int | None = None) -> Result:
         value, log_density, rows, weight, receipt = None, None, shard.rows, 0.0, {}
         error = fault_of(failure, current[0] if current else None)
     receipt = {**receipt, "seconds": time.perf_counter() - wall, "cpu_seconds": time.thread_time() - cpu}
-    receipt["build"] = build_key()
+    receipt["started"], receipt["build"] = wall, build_key()
+    after = usage()
+    if after is not None and before is not None:
+        receipt["minor_faults"], receipt["major_faults"] = after[0] - before[0], after[1] - before[1]
+        receipt["peak_memory_bytes"] = after[2]
+    receipt["bytes"] = shard.nbytes
     if worker is not None:
         receipt["worker"] = worker
     return Result(shard.id, rows, weight, value, log_density, receipt, error)

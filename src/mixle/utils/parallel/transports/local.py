@@ -30,6 +30,7 @@ from mixle.utils.parallel.planning.plan import plan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from mixle.telemetry import Telemetry
     from mixle.utils.parallel.folding.shards import Shard
     from mixle.utils.parallel.folding.tasks import Result, Task
     from mixle.utils.parallel.planning.devices import Resources
@@ -140,6 +141,10 @@ class LocalEncodedData(Handle):
         Row weights, finite and at least 0; ``nobs`` is their total.
     force : bool
         Encode although the placement, given or planned for `resources`, says that memory does not suffice.
+    telemetry : Telemetry, optional
+        Where a record per rank and round is sent.
+    run_id : str, optional
+        Tags the records.
 
     Attributes
     ----------
@@ -185,6 +190,8 @@ class LocalEncodedData(Handle):
         num_shards: Any = None,
         weights: Any = None,
         force: bool = False,
+        telemetry: Telemetry | None = None,
+        run_id: str | None = None,
     ) -> None:
         title = "LocalEncodedData"
         rows = check_rows(data, title)
@@ -211,6 +218,7 @@ class LocalEncodedData(Handle):
                 "Give num_shards=K or num_chunks=K"
             )
         super().__init__(LocalTransport(threads), source)
+        self.observe(telemetry, run_id)
 
     @functools.cached_property
     def shards(self) -> tuple[_LocalShard, ...]:

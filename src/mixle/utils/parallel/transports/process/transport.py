@@ -282,6 +282,7 @@ class ProcessTransport(Transport):
 
             error.add_note("raised while the driver read a worker's reply")
             return Result(shard, 0, 0.0, None, None, {"worker": rank}, fault_of(error))
+        receipt["payload_bytes"] = len(body)
         return Result(shard, rows, weight, value, log_density, receipt, None if fault is None else RemoteFault(*fault))
 
     def arm(self, hook: Hook | None) -> None:
