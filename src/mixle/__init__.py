@@ -8,7 +8,7 @@ _LAZY = {
     "inference": "mixle.inference",
     "stats": "mixle.stats",
     "telemetry": "mixle.telemetry",
-    "utils": "mixle.utils.parallel.planner",
+    "utils": "mixle.utils",
 }
 
 

@@ -871,3 +871,26 @@ def nested_total(shard):
         return sum(apply(inner, support.total).values())
     finally:
         inner.close()
+
+
+FORK_AFTER_CLOSE = """
+import os
+from mixle.stats import GaussianEstimator
+from mixle.utils.parallel.planner import encoded_data
+handle = encoded_data([1.0, 2.0, 3.0], GaussianEstimator(), backend="mp", num_workers=2)
+handle.close()
+ends = [os.open("/dev/null", os.O_RDONLY) for _ in range(16)]  # the numbers the pool gave back
+child = os.fork()
+if child == 0:
+    for fd in ends:
+        os.fstat(fd)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_fork_after_close_finds_nothing_to_close():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK_AFTER_CLOSE], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
+from hmm_support import enumerated, expected_counts
 
 from bits import bits
-from hmm_support import enumerated, expected_counts
 from mixle.errors import KeyValidationError, NonGenerativeSequenceError, RowError
 from mixle.inference import optimize
 from mixle.stats import (
@@ -342,7 +342,7 @@ def test_other_names_of_the_arguments_and_of_the_estimator():
 
 def test_the_first_bad_element_is_named_in_the_order_of_the_rows():
     model, _ = scene("numbers")
-    rows = [[0.0], [1.0, math.nan], [0.0, 0.0, 0.0, "x"]]
+    rows = [[0.0], [1.0, math.nan], [0.0, 0.0, 0.0, math.nan]]
     with pytest.raises(RowError, match="Row 1") as caught:
         model.dist_to_encoder().seq_encode(rows)
     assert (caught.value.row, caught.value.fields) == (1, (1,))
@@ -366,4 +366,6 @@ def test_models_nest():
     expected = np.log(0.5 * outer.components[0].density(row) + 0.5 * outer.components[1].density(row))
     assert outer.log_density(row) == pytest.approx(expected, rel=1e-13)
     twice = HiddenMarkovModelDistribution([inner, inner], [0.5, 0.5], [[0.5, 0.5]] * 2)
-    assert twice.log_density([row, [1.0]]) == pytest.approx(inner.log_density(row) + inner.log_density([1.0]), rel=1e-13)
+    assert twice.log_density([row, [1.0]]) == pytest.approx(
+        inner.log_density(row) + inner.log_density([1.0]), rel=1e-13
+    )

@@ -59,12 +59,14 @@ def log_passes(
             gain = np.maximum(logs[:, ahead : ahead + later] + backward[:, :later], LOG_ZERO)
             pairs = move[:, :, None] + gain[None, :, :]
             share = np.exp(forward[:, None, o : o + later] + pairs - density[:later])
+            share /= np.add.reduce(share, axis=(0, 1))  # a long sum of logarithms has lost digits
             moves[:, :, :later] += np.where(possible[:later], share, 0.0)
             wide = np.full((states, states, width), LOG_ZERO)
             wide[:, :, :later] = pairs
             fresh = _log_sum(wide, 1)
             backward[:, :later] = fresh[:, :later]
         share = np.exp(forward[:, o : o + m] + backward[:, :m] - density[:m])
+        share /= np.add.reduce(share, axis=0)
         posterior[:, o : o + m] = np.where(possible[:m], share, 0.0)
     total = np.where(possible, density, -np.inf)
     for o, m in zip(starts, counts, strict=False):

@@ -35,6 +35,8 @@ __all__ = ["Begun", "Start", "seeded_here"]
 EVEN = 0.1
 #: Share of the transitions that a start by chance leaves in place: what tells its states apart is not yet known.
 STAY = 0.5
+#: Share of a label that a start gives to the state it was dealt to.
+HOME = 0.5
 #: Elements per state, and at least, among which centres are sought; seedings, and improvements of each.
 PER_STATE, AT_LEAST, SEEDINGS, IMPROVEMENTS = 64, 1024, 8, 10
 
@@ -84,9 +86,7 @@ class Start:
         known = _some(columns)
         sample = list(take_columns(columns, rng.permutation(known)[: max(PER_STATE * states, AT_LEAST)]))
         if all(column.labels is not None for column in columns):
-            shares = [rng.dirichlet(np.ones(states), size=len(column.labels or ())) for column in columns]
-            pairs = zip(columns, shares, strict=True)
-            affinities = [dict(zip(column.labels or (), share, strict=True)) for column, share in pairs]
+            affinities = [_dealt(column.labels or (), states, rng) for column in columns]
             inner = [seed_start(e, sample, rng) if start_components(e) else None for e in estimators]
             return cls(states, None, affinities, tuple(inner) if any(part is not None for part in inner) else ())
         centres = seed_components(estimators, _clustered(sample, states, rng), sample, rng)
@@ -174,6 +174,18 @@ def seeded_here(accumulator: Any, x: Chains, weights: np.ndarray, rng: Any) -> S
     sample = rng.permutation(kept)[: sample_size(len(estimators))]
     columns = encoder.columns(encoder.take(x, sample), 0, len(sample))
     return Start.seeded(estimators, columns, rng) if columns else None
+
+
+def _dealt(labels: tuple[Any, ...], states: int, rng: Any) -> dict[Any, np.ndarray]:
+    """Return the share of each state (K,) in each label: by chance, and few labels are dealt out to the states too.
+
+    Of few labels chance alone often makes states that are nearly the same.
+    """
+    shares, order = rng.dirichlet(np.ones(states), size=len(labels)), rng.permutation(len(labels))
+    if len(labels) <= 2 * states:
+        shares *= 1.0 - HOME
+        shares[order, np.arange(len(labels)) % states] += HOME
+    return dict(zip(labels, shares, strict=True))
 
 
 def _clustered(columns: list[Column], states: int, rng: Any) -> Centres:

@@ -144,6 +144,7 @@ class LauncherLink:
                 os.close(driver)
         self.pid: int | None = self.process.pid
         self.pidfd = system.open_pidfd(self.process.pid)
+        self._held: tuple[int | None, ...] = (self.pidfd, self.errors)
         self._post(marshal.dumps([os.fspath(path) for path in sys.path if isinstance(path, (str, os.PathLike))]))
 
     def _post(self, data: bytes) -> None:
@@ -228,8 +229,10 @@ class LauncherLink:
         self._release()
 
     def _release(self) -> None:
+        """Close the descriptors once: a second time their numbers may be somebody else's."""
         self.control.close()
-        for fd in (self.pidfd, self.errors):
+        held, self._held = self._held, ()
+        for fd in held:
             if fd is not None:
                 os.close(fd)
         self.pidfd = None
