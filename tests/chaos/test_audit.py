@@ -534,7 +534,7 @@ def test_policy_refuses_a_transport_without_workers_to_choose():
 
 
 @pytest.mark.injections
-@pytest.mark.parametrize(("workers", "trials"), [(2, 60), (3, 12)])
+@pytest.mark.parametrize(("workers", "trials"), [(2, 60), (3, 6)])
 def test_campaign_on_payloads(workers, trials):
     """One flipped bit per round, anywhere in an audited payload: the model has the clean bits every time."""
     trials = 1000 if FULL else trials
@@ -562,7 +562,7 @@ def test_campaign_on_payloads(workers, trials):
 @pytest.mark.injections
 def test_campaign_on_statistics(tmp_path):
     """One worker whose adder has a stuck bit, a different one each round: every wrong statistic is noticed."""
-    trials = 1000 if FULL else 100
+    trials = 1000 if FULL else 50
     rng = random.Random(11)
     file = tmp_path / "wrong"
     with audited(2) as handle:
@@ -596,13 +596,37 @@ class Corrupting(Policy):
     withheld = frozenset({"begin", "open", "loaded"})
 
     def bind(self):
-        self.change = None
+        self.change = self.edit = None
 
     def map(self, task):
         return (self.altered(result) for result in self.inner.map(task))
 
     def altered(self, result):
+        if self.edit is not None:
+            result = self.edit(result)
         return result if self.change is None else replace(result, value=self.change(result.shard, result.value))
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda r: replace(r, log_density=r.log_density + 1.0), "log_density: numeric error exceeds tolerance"),
+        (lambda r: replace(r, log_density=np.nan), "log_density: non-finite numeric value"),
+        (lambda r: replace(r, receipt={**r.receipt, "left_out": 3}), "left_out: integer mismatch"),
+        (lambda r: replace(r, weight=r.weight + 1.0), "statistic[0]: numeric error exceeds tolerance"),
+    ],
+)
+def test_everything_that_is_folded_is_audited(edit, reason):
+    transport = stack(ProcessTransport(3), [Audit(1.0), Corrupting()])
+    source = make_source(ROWS, EST.accumulator_factory().make().acc_to_encoder(), Strided(SHARDS), 1, None, EST)
+    with Handle(transport, source) as handle:
+        transport.inner.edit = lambda result: edit(result) if result.shard == 2 else result
+        found, wanted = handle.estep(EST, START), LOCAL.estep(EST, START)
+        assert (found.nobs, found.log_density, found.left_out) == (wanted.nobs, wanted.log_density, wanted.left_out)
+        (receipt,) = transport.receipts
+        assert receipt.mismatch_reason == reason
+        assert receipt.suspected_workers == (2,)
+        assert receipt.quarantine_status == "committed"
 
 
 @pytest.mark.injections

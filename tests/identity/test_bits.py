@@ -56,7 +56,7 @@ def reference(name, shard_map, sub_chunks):
 MAPS = {"strided": Strided(7), "contiguous": Contiguous(4)}
 
 
-@pytest.mark.parametrize("sub_chunks", [1, 3])
+@pytest.mark.parametrize("sub_chunks", [1, 2, 3])
 @pytest.mark.parametrize("shard_map", MAPS)
 @pytest.mark.parametrize("name", NAMES)
 def test_threads_give_the_bits_of_one_thread(name, shard_map, sub_chunks):
@@ -70,7 +70,7 @@ def test_threads_give_the_bits_of_one_thread(name, shard_map, sub_chunks):
 @pytest.mark.parametrize("name", NAMES)
 def test_processes_give_the_bits_of_one_thread(name, workers):
     rows, estimator = problem(name)
-    for sub_chunks in (1, 3) if FULL else (1 if workers == 2 else 3,):
+    for sub_chunks in (1, 2, 3) if FULL else (1 if workers == 2 else 3,):
         for shard_map in MAPS.values() if FULL else (MAPS["strided"],):
             options = {"num_shards": shard_map, "sub_chunks": sub_chunks, "num_workers": workers}
             with encoded_data(rows, estimator, backend="mp", **options) as handle:

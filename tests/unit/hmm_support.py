@@ -59,5 +59,7 @@ def expected_counts(w, transitions, logs):
     total = log_sum(forward[-1], 0)
     moves = np.zeros_like(move)
     for t in range(1, length):
-        moves += np.exp(forward[t - 1][:, None] + move + logs[t] + backward[t] - total)
-    return float(total), np.exp(forward + backward - total), moves
+        share = np.exp(forward[t - 1][:, None] + move + logs[t] + backward[t] - total)
+        moves += share / share.sum()  # a long sum of logarithms has lost digits
+    posterior = np.exp(forward + backward - total)
+    return float(total), posterior / posterior.sum(axis=1, keepdims=True), moves

@@ -129,6 +129,8 @@ def _join(column: list[Any], order: np.ndarray) -> Any:
     codes = [_shared_codes(part, table) for part in column]
     values = np.concatenate(codes)[order]
     labels = tuple(table)
+    if not labels:  # every row is missing
+        return column[0]._replace(values=values, labels=(), missing=missing)
     used, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     by_use = np.argsort(first, kind="stable")
     rank = np.empty(len(used), np.intp)
@@ -143,4 +145,5 @@ def _shared_codes(part: Any, table: dict[Any, int]) -> np.ndarray:
             "an encoder gave codes for some chunks and numbers for others; columns() must keep one kind"
         )
     recode = np.array([table.setdefault(label, len(table)) for label in part.labels], dtype=np.intp)
-    return recode[np.asarray(part.values, dtype=np.intp)] if len(recode) else np.empty(0, np.intp)
+    codes = np.asarray(part.values, dtype=np.intp)
+    return recode[codes] if len(recode) else np.zeros(len(codes), np.intp)

@@ -214,7 +214,10 @@ def _columns(encoder: Any, chunk: Chunk, rows: np.ndarray) -> list[Any] | None:
         missing = None if column.missing is None else np.asarray(column.missing)[rows]
         labels = column.labels
         if labels is not None:
-            used, values = np.unique(values, return_inverse=True)
+            there = np.ones(len(values), bool) if missing is None else ~missing
+            used, codes = np.unique(values[there], return_inverse=True)
+            values = np.zeros(len(values), np.intp)  # a missing row has no label, whatever its code
+            values[there] = codes
             labels = tuple(labels[code] for code in used.tolist())
         taken.append(column._replace(values=values, labels=labels, missing=missing))
     return taken
