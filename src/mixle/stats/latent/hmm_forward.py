@@ -26,6 +26,8 @@ __all__ = ["Chain", "Passes", "Totals"]
 
 #: A scale below this sends its sequence to log space: more than half of the exponents are used up in one step.
 TINY = 2.0**-500
+#: Steps after which forward probabilities are scaled; those of a sequence are scaled at its end, too.
+RESCALE = 4
 
 
 class Chain(NamedTuple):
@@ -164,11 +166,12 @@ class Passes:
         return _Run(density, lost, ends)
 
     def _step_forward(self, batch: Batch, first: np.ndarray) -> None:
-        b, alpha, scale, inverse, into = self.emissions.b, self.alpha, self.scale, self._inverse, self.into
-        before = 0
-        for o, n in batch.spans():
+        b, alpha, scale, into = self.emissions.b, self.alpha, self.scale, self.into
+        scale[: batch.total + 8] = 1.0
+        spans, before = batch.spans(), 0
+        for t, (o, n) in enumerate(spans):
             width = padded(n)
-            at, s, inv = alpha[:, o : o + width], scale[o : o + width], inverse[:width]
+            at = alpha[:, o : o + width]
             if o:
                 moved = self._one[:, :width]
                 product(into, alpha[:, before : before + width], moved)
@@ -176,9 +179,12 @@ class Passes:
             else:
                 at[:] = 0.0
                 np.multiply(b[:, :n], first, out=at[:, :n])
-            np.add.reduce(at, axis=0, out=s)
-            np.divide(1.0, s, out=inv)
-            np.multiply(at, inv, out=at)
+            kept = 0 if t % RESCALE == RESCALE - 1 else _next_count(spans, t)
+            if kept < n:  # all sequences, or those that end here
+                total = np.add.reduce(at, axis=0, out=self._inverse[:width])[kept:n]
+                scale[o + kept : o + n] = total
+                np.divide(1.0, total, out=total)
+                np.multiply(at[:, kept:n], total, out=at[:, kept:n])
             before = o
 
     def _sum_scales(self, batch: Batch) -> np.ndarray:
@@ -247,18 +253,25 @@ class Passes:
             if n > active:
                 beta[:, active:n] = last[:, active:n]
                 active = n
-            at, ahead, beta_n, inv = alpha[:, o : o + n], b[:, o : o + n], beta[:, :n], self._inverse[:n]
+            at, ahead, beta_n = alpha[:, o : o + n], b[:, o : o + n], beta[:, :n]
             np.multiply(at, beta_n, out=at)
             if t:
-                np.divide(1.0, scale[o : o + n], out=inv)
                 np.multiply(ahead, beta_n, out=ahead)
-                np.multiply(ahead, inv, out=ahead)
+                kept = 0 if t % RESCALE == RESCALE - 1 else _next_count(spans, t)
+                if kept < n:
+                    inverse = np.divide(1.0, scale[o + kept : o + n], out=self._inverse[: n - kept])
+                    np.multiply(ahead[:, kept:], inverse, out=ahead[:, kept:])
                 before = spans[t - 1][0]
                 moves += np.matmul(alpha[:, before : before + n], ahead.T)
                 width = padded(n)
                 product(transitions, b[:, o : o + width], other[:, :width])
                 beta, other = other, beta
         self._beta = beta
+
+
+def _next_count(spans: list[tuple[int, int]], t: int) -> int:
+    """Return how many sequences have an element after the t-th."""
+    return spans[t + 1][1] if t + 1 < len(spans) else 0
 
 
 class _Quiet:

@@ -15,12 +15,14 @@ from mixle.utils.parallel.folding.inputs import (
 )
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.policies.base import stack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from mixle.telemetry import Telemetry
     from mixle.utils.parallel.folding.transport import Transport
+    from mixle.utils.parallel.policies.base import Policy
 
 __all__ = ["MPEncodedData"]
 
@@ -51,6 +53,8 @@ class MPEncodedData(Handle):
         With more shards than workers the result no longer depends on the number of workers.
     weights : array_like, shape (n,), optional
         Row weights, finite and at least 0.
+    policies : iterable of Policy, optional
+        What happens around each round, e.g. ``[Retry(2)]``.
     telemetry : Telemetry, optional
         Where a record per rank and round is sent.
     run_id : str, optional
@@ -92,6 +96,7 @@ class MPEncodedData(Handle):
         *,
         num_shards: Any = None,
         weights: Any = None,
+        policies: Iterable[Policy] | None = None,
         telemetry: Telemetry | None = None,
         run_id: str | None = None,
     ) -> None:
@@ -106,7 +111,7 @@ class MPEncodedData(Handle):
         )
         silence = _seconds(response_timeout, "response_timeout")
         _seconds(shutdown_timeout, "shutdown_timeout")
-        super().__init__(_pool(self.num_workers, silence), source)
+        super().__init__(stack(_pool(self.num_workers, silence), policies or ()), source)
         self.observe(telemetry, run_id)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, MissingPackage
+from mixle.utils.parallel.folding.controls import DEFAULTS, MODEL_PARTS, NEW, Builtin, same
 from mixle.utils.parallel.folding.observed import delivered
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, is_encoded_data_handle
 
@@ -22,62 +21,6 @@ __all__ = [
 ]
 
 Factory = Callable[..., Any]
-
-_DEFAULTS: dict[str, Any] = {
-    "estimator": None,
-    "model": None,
-    "encoder": None,
-    "placement": None,
-    "resources": None,
-    "engine": None,
-    "precision": None,
-    "num_chunks": None,
-    "sub_chunks": 1,
-    "num_workers": None,
-    "client": None,
-    "comm": None,
-    "root": 0,
-    "root_only": False,
-    "parallel_chunks": False,
-    "chunk_workers": None,
-    "num_shards": None,
-    "weights": None,
-    "force": False,
-}
-_NEW = frozenset({"force", "num_shards", "weights"})
-_MODEL_PARTS = frozenset({"estimator", "model", "encoder"})
-_INSTEAD = {
-    "num_workers": "use backend='mp' or chunk_workers={value!r}",
-    "chunk_workers": "use backend='local' or num_workers={value!r}",
-    "parallel_chunks": "use backend='local', or num_workers with backend='mp'",
-    "num_chunks": "use num_shards=Contiguous({value!r})",
-    "client": "it belongs to backend='dask'",
-    "comm": "it belongs to backend='mpi'",
-    "root": "it belongs to backend='mpi'",
-    "root_only": "it belongs to backend='mpi'",
-}
-
-
-def _same(value: Any, default: Any) -> bool:
-    return value is default or (isinstance(value, (bool, int)) and type(value) is type(default) and value == default)
-
-
-@dataclass(frozen=True, eq=False)
-class _Builtin:
-    """A handle of this library: where it is, and the controls it uses."""
-
-    backend: str
-    module: str
-    name: str
-    takes: frozenset[str]
-
-    def __call__(self, data: Any, **controls: Any) -> Any:
-        for key, value in controls.items():
-            if key not in self.takes and not _same(value, _DEFAULTS[key]):
-                instead = _INSTEAD.get(key, "leave it out").format(value=value)
-                raise BackendError(f"backend {self.backend!r} takes no {key}; {instead}")
-        given = {key: controls[key] for key in self.takes if key in controls}
-        return getattr(importlib.import_module(self.module), self.name)(data, **given)
 
 
 def _mp(data: Any, **controls: Any) -> Any:
@@ -96,14 +39,14 @@ def _mp(data: Any, **controls: Any) -> Any:
     return _MP_HANDLE(data, **controls)
 
 
-_LOCAL = _Builtin(
+_LOCAL = Builtin(
     "local",
     "mixle.utils.parallel.planner",
     "LocalEncodedData",
     frozenset(
         {
-            *_MODEL_PARTS,
-            *_NEW,
+            *MODEL_PARTS,
+            *(NEW - {"policies"}),
             "placement",
             "resources",
             "engine",
@@ -115,11 +58,11 @@ _LOCAL = _Builtin(
         }
     ),
 )
-_MP_HANDLE = _Builtin(
+_MP_HANDLE = Builtin(
     "mp",
     "mixle.utils.parallel.multiprocessing",
     "MPEncodedData",
-    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "weights"}),
+    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
 )
 
 _ENCODED_DATA_BACKENDS: dict[str, Factory] = {"local": _LOCAL, "mp": _mp, "multiprocessing": _mp}
@@ -284,7 +227,7 @@ def _over_transport(factory: Callable[..., Transport]) -> Factory:
         options = {
             name: controls[name]
             for name in ("num_workers", "client", "comm", "root", "root_only")
-            if not _same(controls[name], _DEFAULTS[name])
+            if not same(controls[name], DEFAULTS[name])
         }
         title = "encoded_data"
         rows = inputs.check_rows(data, title)
@@ -297,10 +240,13 @@ def _over_transport(factory: Callable[..., Transport]) -> Factory:
         weights = inputs.check_weights(controls.get("weights"), len(rows))
         pieces = inputs.check_count(controls["sub_chunks"], "sub_chunks") or 1
         for name in ("resources", "parallel_chunks", "chunk_workers"):
-            if not _same(controls[name], _DEFAULTS[name]):
+            if not same(controls[name], DEFAULTS[name]):
                 raise BackendError(f"this backend takes no {name}; leave it out")
         source = inputs.make_source(rows, encoder, shard_map, pieces, weights, controls["estimator"])
-        return Handle(factory(**options), source)
+        transport = factory(**options)
+        for policy in sorted(controls.get("policies") or (), key=lambda one: one.order):  # inner to outer
+            transport = policy.over(transport)
+        return Handle(transport, source)
 
     return build
 
@@ -328,6 +274,7 @@ def encoded_data(
     num_shards: Any = None,
     weights: Any = None,
     force: bool = False,
+    policies: Iterable[Any] | None = None,
     telemetry: Any = None,
     run_id: str | None = None,
 ) -> EncodedDataHandle:
@@ -354,6 +301,8 @@ def encoded_data(
         Row weights.
     force : bool
         Encode although the placement says that memory does not suffice (``fits`` is False).
+    policies : iterable of Policy, optional
+        What happens around each round, e.g. ``[Retry(2)]``; sorted from inner to outer.
     telemetry, run_id : optional
         The `Telemetry` that the handle sends a record per rank and round to, and the tag of the records.
 
@@ -376,11 +325,11 @@ def encoded_data(
     >>> handle.pysp_seq_estimate(PoissonEstimator(), None).lam
     2.0
     """
-    controls = {name: value for name, value in locals().items() if name in _DEFAULTS}
+    controls = {name: value for name, value in locals().items() if name in DEFAULTS}
     if is_encoded_data_handle(data):
         return delivered(_existing(data, controls), backend, telemetry, run_id)
     factory = _find(backend)
-    controls = {k: v for k, v in controls.items() if k not in _NEW or not _same(v, _DEFAULTS[k])}
+    controls = {k: v for k, v in controls.items() if k not in NEW or not same(v, DEFAULTS[k])}
     return delivered(factory(data, **controls), backend, telemetry, run_id)
 
 
@@ -389,7 +338,7 @@ def _existing(handle: Any, controls: dict[str, Any]) -> EncodedDataHandle:
     ignored = {"estimator", "model"}
     if getattr(handle, "encoder", None) is not None and controls["encoder"] == handle.encoder:
         ignored.add("encoder")
-    given = [name for name, value in controls.items() if name not in ignored and not _same(value, _DEFAULTS[name])]
+    given = [name for name, value in controls.items() if name not in ignored and not same(value, DEFAULTS[name])]
     if given:
         raise BackendError(
             f"data is a handle already, its rows are encoded: {', '.join(given)} cannot be applied. "
