@@ -68,7 +68,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Strict types of everything in src."""
-    session.install(requirement("mypy"), *PROJECT["project"]["dependencies"])
+    session.install(requirement("mypy"), requirement("matplotlib"), *PROJECT["project"]["dependencies"])
     session.run("mypy", "--config-file", "pyproject.toml")
 
 

@@ -87,3 +87,91 @@ def test_generators_are_taken_as_elsewhere(rng):
 def test_switches_are_booleans(word):
     with pytest.raises(TypeError, match=f"{word} must be True or False"):
         Audit(0.5, **{word: 1})
+
+
+class Computing(Pool):
+    """A pool whose workers make what `make(shard, worker)` says, under the build that `builds` says."""
+
+    def __init__(self, make, builds=None, did_by=None):
+        super().__init__()
+        self.make, self.builds, self.did_by = make, builds or {}, did_by
+
+    def run(self, task, shard, worker):
+        by = worker if self.did_by is None else self.did_by(shard, worker)
+        receipt = {"worker": by, "build": self.builds.get(by, "one")}
+        return Result(shard, 4, 4.0, self.make(shard, worker), None, receipt)
+
+
+def values(policy):
+    return {result.shard: result.value for result in policy.map(TASK)}
+
+
+def test_recomputation_that_ended_up_with_the_same_worker_is_no_audit():
+    pool = Computing(lambda shard, worker: (1.0,), did_by=lambda shard, worker: shard % 3)
+    policy = Audit(1.0).over(pool)
+    values(policy)
+    assert policy.last_shards == set()
+    assert policy.last_evaluations == 0
+
+
+def test_unlike_builds_may_differ_inside_the_envelope():
+    pool = Computing(lambda shard, worker: (1.0 + worker * 2.0**-52,), builds={0: "a", 1: "b", 2: "c"})
+    policy = Audit(1.0).over(pool)
+    assert values(policy) == {shard: (1.0 + shard % 3 * 2.0**-52,) for shard in range(6)}
+    assert policy.receipts == []
+
+
+def test_unlike_builds_fold_a_worker_that_is_trusted():
+    pool = Computing(
+        lambda shard, worker: (7.0 if (shard, worker) == (1, 1) else 1.0 + worker * 2.0**-52,),
+        builds={0: "a", 1: "b", 2: "c"},
+    )
+    policy = Audit(1.0).over(pool)
+    policy.recompute = lambda task, shard: pytest.fail("the driver was asked")
+    assert values(policy)[1] in {(1.0,), (1.0 + 2.0**-51,)}
+    (receipt,) = policy.receipts
+    assert receipt.suspected_workers == (1,)
+    assert receipt.quarantine_status == "deferred:ambiguous_shard_ownership"  # this pool cannot move shards
+
+
+def test_equal_statistics_that_are_not_finite_are_told():
+    policy = Audit(1.0).over(Computing(lambda shard, worker: (np.nan if shard == 2 else 1.0,)))
+    values(policy)
+    (receipt,) = policy.receipts
+    assert receipt.mismatch_reason == "statistic[1][0]: non-finite numeric value"
+    assert receipt.quarantine_status == "deferred:three_way_disagreement"
+
+
+def test_what_two_workers_agree_on_is_folded_as_it_was_heard():
+    import pickle
+
+    policy = Audit(1.0).over(Computing(lambda shard, worker: (1.0,)))
+    policy.arm(lambda worker, shard, role, payload: pickle.dumps((4.0, (5.0,))))
+    assert values(policy) == dict.fromkeys(range(6), (5.0,))
+    assert policy.receipts == []
+
+
+def test_a_users_own_type_is_compared_by_its_bytes_and_never_read():
+    policy = Audit(1.0).over(Computing(lambda shard, worker: {1, 2}))
+    policy.arm(lambda worker, shard, role, payload: bytes(bytearray(payload)))
+    assert values(policy) == dict.fromkeys(range(6), {1, 2})
+    assert policy.receipts == []
+    assert len(policy.last_shards) == 6
+
+
+def test_shards_that_do_not_add_up_are_audited_at_once_and_excused_if_they_are_right():
+    class Alarm:
+        excused = None
+
+        def broken(self, task, results, compute):
+            return [3]
+
+        def excuse(self, shards):
+            self.excused = set(shards)
+
+    policy = Audit(0.0).over(Computing(lambda shard, worker: (1.0,)))
+    policy._invariants = Alarm()
+    values(policy)
+    assert policy.last_shards == {3}
+    assert policy.last_unbalanced == [3]
+    assert policy._invariants.excused == {3}
