@@ -56,19 +56,19 @@ def residual(statistic: Any, data: Any, weight: float) -> float:
     float
         The largest residual of all sums; NaN if one of them is NaN.
     """
-    found = [_ratio(np.add.reduce(statistic.counts) - weight, weight)]
-    for ours, theirs in zip(statistic.slots, data.slots, strict=True):
-        measure = _MEASURES.get(type(ours).__name__)
-        if measure is not None:
-            found += measure(ours, theirs)
-    return float(np.max(found))
+    with np.errstate(all="ignore"):  # corrupted numbers may be of any size
+        found = [_ratio(np.add.reduce(statistic.counts) - weight, weight)]
+        for ours, theirs in zip(statistic.slots, data.slots, strict=True):
+            measure = _MEASURES.get(type(ours).__name__)
+            if measure is not None:
+                found += measure(ours, theirs)
+        return float(np.max(found))
 
 
 def _ratio(error: Any, scale: Any) -> float:
     """Return max |error| / (unit · scale); an error where nothing was added up is infinite."""
     error, scale = np.abs(error), np.abs(scale)
-    with np.errstate(all="ignore"):
-        ratio = np.where(error == 0.0, 0.0, error / (UNIT * scale))
+    ratio = np.where(error == 0.0, 0.0, error / (UNIT * scale))
     return float(np.max(ratio, initial=0.0))
 
 
