@@ -103,7 +103,12 @@ class HiddenMarkovEstimator(ParameterEstimator):
 
     @property
     def num_components(self) -> int:
-        """Return 1, the number of sequences that any start needs: one may show all states."""
+        """Return the number of states."""
+        return len(self.estimators)
+
+    @property
+    def least_start_rows(self) -> int:
+        """Return 1: a single sequence may show all states."""
         return 1
 
     def num_start_components(self) -> int:

@@ -229,7 +229,12 @@ class MixtureEstimator(ParameterEstimator):
 
     @property
     def num_components(self) -> int:
-        """Return the number of components K; any start needs at least as many rows."""
+        """Return the number of components K."""
+        return len(self.estimators)
+
+    @property
+    def least_start_rows(self) -> int:
+        """Return K: a start needs a row for each component."""
         return len(self.estimators)
 
     def num_start_components(self) -> int | None:

@@ -28,7 +28,7 @@ def check_start(estimator: Any, rows: int, usable: int | None = None, width: int
     Parameters
     ----------
     estimator : ParameterEstimator
-        Its `num_components`, or `num_start_components()`, tells how many rows it needs; others need none.
+        Its `least_start_rows`, or else `num_start_components()`, tells how many rows it needs; others need none.
     rows : int
         Number of rows n.
     usable : int, optional
@@ -43,7 +43,7 @@ def check_start(estimator: Any, rows: int, usable: int | None = None, width: int
     """
     from mixle.stats.starts import start_components
 
-    components = getattr(estimator, "num_components", None) or start_components(estimator)
+    components = getattr(estimator, "least_start_rows", None) or start_components(estimator)
     count = rows if usable is None else usable
     if components <= count:
         return
