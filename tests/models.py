@@ -464,9 +464,7 @@ def hidden_markov_terminal() -> Model:
     moves = [[0.6, 0.3, 0.1], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0]]
     d = st.HiddenMarkovModelDistribution(topics, [0.5, 0.5, 0.0], moves, terminal_states=[2])
     pair = st.MixtureEstimator([st.GaussianEstimator()] * 2)
-    estimator = st.HiddenMarkovEstimator(
-        [st.GaussianEstimator(), pair, st.UniformEstimator()], terminal_states=[2]
-    )
+    estimator = st.HiddenMarkovEstimator([st.GaussianEstimator(), pair, st.UniformEstimator()], terminal_states=[2])
 
     def parameters(dist: Any) -> list[float]:
         g, m, u = dist.topics

@@ -80,6 +80,7 @@ class ProcessTransport(Transport):
         self.preload = tuple(preload)
         self.sizes: dict[int, int] = {}
         self.owner: dict[int, int] = {}
+        self.copies: dict[int, int] = {}
         self.retired: set[int] = set()
         self._link = _link_factory(start_method, shutdown_timeout_s)
         self._definitions = Definitions()
@@ -182,7 +183,18 @@ class ProcessTransport(Transport):
         before = self.owner[shard]
         if before != worker:
             self.owner[shard] = worker
+            if not self._keeps(shard, before):
+                self._supervisor().tell(before, wire.DROP, shard=shard)
+
+    def hold(self, shard: int, worker: int) -> None:
+        """Let a second worker keep the encoded rows of a shard; there is one such copy per shard."""
+        before = self.copies.get(shard)
+        self.copies[shard] = worker
+        if before is not None and not self._keeps(shard, before):
             self._supervisor().tell(before, wire.DROP, shard=shard)
+
+    def _keeps(self, shard: int, worker: int) -> bool:
+        return worker in {self.owner[shard], self.copies.get(shard)}
 
     def workers(self) -> list[int]:
         """Return the ids of the workers that are not retired."""
@@ -201,6 +213,7 @@ class ProcessTransport(Transport):
             why = f"shards {held} live there: move them first" if held else "it is the last one"
             raise BackendError(f"worker {worker} cannot be retired: {why}")
         self.retired.add(worker)
+        self.copies = {shard: holder for shard, holder in self.copies.items() if holder != worker}
         self._supervisor().dismiss(worker)
 
     def grow(self) -> int:
@@ -231,7 +244,7 @@ class ProcessTransport(Transport):
         """
         supervisor = self._supervisor()
         parts = self._parcel(task)
-        orders = {rank: [(shard, self.owner[shard] == rank) for shard in shards] for rank, shards in assignment.items()}
+        orders = {rank: [(shard, self._keeps(shard, rank)) for shard in shards] for rank, shards in assignment.items()}
         hook = self._take_hook(task)
         request = supervisor.submit(parts, {rank: items for rank, items in orders.items() if items}, hook is not None)
         if hook is not None:
@@ -249,7 +262,7 @@ class ProcessTransport(Transport):
             Shards by worker. Those of a worker that is dead come back as lost.
         """
         supervisor = self._supervisor()
-        exchange = Exchange(supervisor, self._parcel(task), self._read, lambda shard, rank: self.owner[shard] == rank)
+        exchange = Exchange(supervisor, self._parcel(task), self._read, self._keeps)
         hook = self._take_hook(task)
         request = exchange.give(assignment, armed=hook is not None)
         if hook is not None and request is not None:
