@@ -235,6 +235,8 @@ class Telemetry:
         if self._journal is None:
             return
         changed = list(self._changed.values())
+        if not (self._new or changed):
+            return
         lines = [encode(event.row()) for event in self._new] + [_amendment(event, names) for event, names in changed]
         self._unwritten, done = 0, 0
         try:
