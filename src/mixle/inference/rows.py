@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import EmptyDataError
-from mixle.utils.parallel.folding.inputs import is_cluster_collection
+from mixle.utils.parallel.folding.inputs import is_cluster_collection, is_masked
 
 __all__ = ["as_rows", "row_width"]
 
@@ -89,7 +89,7 @@ def _why_not_rows(data: Any) -> str | None:
         return "a set, whose order is not defined; pass sorted(data)"
     if isinstance(data, np.matrix):
         return "a numpy.matrix, whose rows stay matrices; pass numpy.asarray(data)"
-    if isinstance(data, np.ma.MaskedArray):
+    if is_masked(data):
         return "a masked array; pass data.filled(numpy.nan) and mark missing values with Optional"
     if isinstance(data, (np.generic, int, float, complex)) or (isinstance(data, np.ndarray) and data.ndim == 0):
         return f"a single value ({data!r}), not rows; pass [value]"

@@ -42,7 +42,7 @@ def _refusal(data: Any) -> str | None:
         return f"{kind} is one value, not rows: pass [data] or list(data)"
     if isinstance(data, np.matrix):
         return "numpy.matrix is not taken: pass numpy.asarray(data)"
-    if isinstance(data, np.ma.MaskedArray):
+    if is_masked(data):
         return "a masked array is not taken: pass data.tolist() (masked values become None) with an Optional field"
     if isinstance(data, np.ndarray):
         if data.ndim == 0:
@@ -302,6 +302,12 @@ def reading(encoder: Any) -> str | None:
 def _child(encoder: Any) -> tuple[Any, ...]:
     child = getattr(encoder, "encoder", None)
     return () if child is None else (child,)
+
+
+def is_masked(data: Any) -> bool:
+    """Return whether `data` is a masked array; numpy's module of them is not loaded for the question."""
+    module = sys.modules.get("numpy.ma")
+    return module is not None and isinstance(data, module.MaskedArray)
 
 
 def check_reading(encoder: Any, estimator: Any) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import sys
-import tempfile
 import time
 
 __all__ = [
@@ -95,6 +94,8 @@ def memory_file(name: str) -> int:
     with contextlib.suppress(AttributeError, OSError):
         return above_standard(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
     shm = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    import tempfile
+
     with tempfile.TemporaryFile(dir=shm) as file:
         copy = os.dup(file.fileno())
     os.set_inheritable(copy, False)
