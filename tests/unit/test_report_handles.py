@@ -16,6 +16,8 @@ from mixle.utils.parallel.em_observability import diagnose, records_from_events
 from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.policies.base import stack
 from mixle.utils.parallel.policies.observe import Observe
+from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
+from mixle.utils.parallel.sdc_audit import AuditedMPEncodedData
 from mixle.utils.parallel.transports.local import LocalTransport
 
 ROWS = np.concatenate([np.random.default_rng(0).normal(0, 1, 4000), np.random.default_rng(1).normal(5, 2, 4000)])
@@ -119,3 +121,15 @@ def test_a_worker_stopped_half_of_the_time_is_named_with_its_cause():
             thread.join()
         assert found.slow_ranks == (1,)
         assert "waits for a core" in found.causes[1]
+
+
+@pytest.mark.parametrize("kind", [ResilientMPEncodedData, AuditedMPEncodedData])
+def test_resilient_and_audited_pools_send_their_records_too(kind):
+    telemetry = Telemetry()
+    with kind(ROWS, ESTIMATOR, num_workers=2, telemetry=telemetry, run_id="a") as data:
+        model = data.pysp_seq_initialize(ESTIMATOR, np.random.RandomState(0), 0.5)
+        data.pysp_seq_estimate(ESTIMATOR, model)
+        assert {record.rank for record in data.records} == {0, 1}
+    events = list(telemetry.events("em_round"))
+    assert len(events) == 2
+    assert {event.tags["run_id"] for event in events} == {"a"}

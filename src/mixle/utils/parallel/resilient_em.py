@@ -30,6 +30,7 @@ from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.policies.retry import Retry, check_retries
 
 if TYPE_CHECKING:
+    from mixle.telemetry import Telemetry
     from mixle.utils.parallel.folding.handle import EStep
     from mixle.utils.parallel.folding.tasks import Result, Task
     from mixle.utils.parallel.folding.transport import Transport
@@ -74,6 +75,10 @@ class ResilientMPEncodedData(Handle):
         Row weights, finite and at least 0.
     speculate : bool
         Let idle workers repeat what a slow one still owes; the first reply is used.
+    telemetry : Telemetry, optional
+        Where a record per rank and round is sent.
+    run_id : str, optional
+        Tag of the records.
 
     Attributes
     ----------
@@ -124,6 +129,8 @@ class ResilientMPEncodedData(Handle):
         num_shards: Any = None,
         weights: Any = None,
         speculate: bool = False,
+        telemetry: Telemetry | None = None,
+        run_id: str | None = None,
     ) -> None:
         title = type(self).__name__
         rows = check_rows(data, title)
@@ -140,6 +147,7 @@ class ResilientMPEncodedData(Handle):
         self._retry.title = title
         self._note(self._retry.last)
         super().__init__(self._wrap(self._retry), source)
+        self.observe(telemetry, run_id)
 
     def _wrap(self, transport: Transport) -> Transport:
         """Return the transport inside further policies; a subclass has some."""

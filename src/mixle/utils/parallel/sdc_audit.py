@@ -18,6 +18,7 @@ from mixle.utils.parallel.policies.receipts import SDCAuditReceipt
 from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
 
 if TYPE_CHECKING:
+    from mixle.telemetry import Telemetry
     from mixle.utils.parallel.folding.transport import Transport
 
 __all__ = ["AuditedMPEncodedData", "SDCAuditReceipt", "finite_guarded_fold", "inject_bit_flip"]
@@ -54,7 +55,7 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
         Draws which shards are audited and by whom; ``RandomState(0)`` if not given.
     worker_timeout_s, step_timeout_s : float
         As for `ResilientMPEncodedData`.
-    num_shards, weights, speculate : optional
+    num_shards, weights, speculate, telemetry, run_id : optional
         As for `ResilientMPEncodedData`.
 
     Attributes
@@ -106,6 +107,8 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
         num_shards: Any = None,
         weights: Any = None,
         speculate: bool = False,
+        telemetry: Telemetry | None = None,
+        run_id: str | None = None,
     ) -> None:
         self._audit = Audit(audit_rate, rtol=audit_rtol, atol=audit_atol, rng=rng)
         super().__init__(
@@ -120,6 +123,8 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
             num_shards=num_shards,
             weights=weights,
             speculate=speculate,
+            telemetry=telemetry,
+            run_id=run_id,
         )
 
     def _wrap(self, transport: Transport) -> Transport:
