@@ -279,6 +279,27 @@ class ProbabilityDistribution(Serializable, ABC):
     def dist_to_encoder(self) -> DataSequenceEncoder:
         """Return the encoder whose payloads `seq_log_density` reads."""
 
+    def kernel(self, engine: Any = None, estimator: Any = None) -> Any:
+        """Return a `Kernel` of this model: ``score``, ``component_scores``, ``accumulate``, ``refresh``."""
+        from mixle.stats.kernel import Kernel
+
+        return Kernel(self, engine, estimator)
+
+    def get_prior(self) -> Any:
+        """Return the conjugate prior, or None."""
+        return None
+
+    def set_prior(self, prior: Any) -> None:
+        """Take None; conjugate priors are not supported yet, `pseudo_count` of an estimator smooths.
+
+        Raises
+        ------
+        ValueError
+            For anything but None.
+        """
+        if prior is not None:
+            raise ValueError("conjugate priors are not supported; use pseudo_count and suff_stat of the estimator")
+
     def fit_provenance(self) -> Any:
         """Return how this model was fitted, or None if it was not made by `optimize`."""
         return self.__dict__.get("_fit_provenance")
