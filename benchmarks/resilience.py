@@ -39,7 +39,7 @@ def spread(times: list[float]) -> tuple[str, str, str]:
     """Return median, 99th percentile and maximum in milliseconds."""
     ordered = sorted(times)
     tail = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
-    return tuple(f"{value * MS:.2f}" for value in (statistics.median(ordered), tail, ordered[-1]))  # type: ignore[return-value]
+    return tuple(f"{value * MS:.2f}" for value in (statistics.median(ordered), tail, ordered[-1]))  # type: ignore[return-value]  # three of them
 
 
 def seen(handle: Any, number: int, count: int) -> list[float]:

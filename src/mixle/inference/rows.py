@@ -110,17 +110,17 @@ def _table(data: Any) -> list[tuple[Any, Callable[[], Any]]] | None:
     if isinstance(data, np.ndarray):
         if data.dtype.names is None:
             return None
-        return [(name, lambda name=name: data[name]) for name in data.dtype.names]  # type: ignore[misc]
+        return [(name, lambda name=name: data[name]) for name in data.dtype.names]  # type: ignore[misc]  # lambda defaults
     if isinstance(data, Mapping):
-        return [(name, lambda name=name: data[name]) for name in data]  # type: ignore[misc]
+        return [(name, lambda name=name: data[name]) for name in data]  # type: ignore[misc]  # lambda defaults
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(data, pandas.DataFrame):
-        return [(name, lambda j=j: data.iloc[:, j]) for j, name in enumerate(data.columns)]  # type: ignore[misc]
+        return [(name, lambda j=j: data.iloc[:, j]) for j, name in enumerate(data.columns)]  # type: ignore[misc]  # lambda defaults
     if callable(getattr(data, "to_pydict", None)):
         columns = data.to_pydict()
-        return [(name, lambda name=name: columns[name]) for name in columns]  # type: ignore[misc]
+        return [(name, lambda name=name: columns[name]) for name in columns]  # type: ignore[misc]  # lambda defaults
     if callable(getattr(data, "iter_rows", None)) and hasattr(data, "columns"):
-        return [(name, lambda name=name: data[name]) for name in data.columns]  # type: ignore[misc]
+        return [(name, lambda name=name: data[name]) for name in data.columns]  # type: ignore[misc]  # lambda defaults
     return None
 
 

@@ -28,7 +28,7 @@ class OptionalRows(NamedTuple):
         The child's payload of just those rows.
     """
 
-    count: int  # type: ignore[assignment]
+    count: int  # type: ignore[assignment]  # hides tuple.count
     present: np.ndarray | None
     payload: Any
 
