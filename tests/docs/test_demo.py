@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mixle.cli import datasets, demo
-from mixle.cli.main import main, parse
+from mixle.cli.main import main
 from mixle.errors import MissingPackage
 from mixle.utils.parallel.planning import discover
 
@@ -159,6 +159,6 @@ BAD = [
 @pytest.mark.parametrize("words", [["demo", *bad.split()] for bad in BAD], ids=BAD)
 def test_bad_arguments_end_with_2(words, capsys):
     with pytest.raises(SystemExit) as ended:
-        parse(words)
+        main(words)
     assert ended.value.code == 2
     assert "usage: mixle demo" in capsys.readouterr().err

@@ -6,53 +6,22 @@ The default run takes every model over two worker counts; ``MIXLE_IDENTITY=full`
 from __future__ import annotations
 
 import os
-from functools import cache
 
 import numpy as np
 import pytest
 
-import mixle.stats as st
 from bits import bits
 from mixle.inference import optimize
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.multiprocessing import MPEncodedData
 from mixle.utils.parallel.planner import encoded_data
 from models import MODELS
+from traces import NAMES, problem, reference, trace
 
 pytestmark = pytest.mark.identity
 
 FULL = os.environ.get("MIXLE_IDENTITY") == "full"
 WORKERS = (1, 2, 3, 5, 8) if FULL else (2, 5)
-NAMES = [*MODELS, *(f"mixture of {name}" for name in MODELS)]
-
-
-@cache
-def problem(name):
-    """Return (rows, estimator)."""
-    model = MODELS[name if name in MODELS else name.removeprefix("mixture of ")]()
-    rows, estimator = list(model.rows), model.estimator
-    return rows, estimator if name in MODELS else st.MixtureEstimator([estimator] * 2)
-
-
-def trace(handle, estimator):
-    """Return everything a fit says, as bits: the start, three rounds of statistics and scores, and the model."""
-    model = handle.pysp_seq_initialize(estimator, np.random.RandomState(5), 0.5)
-    said = [bits(model.to_dict())]
-    for _ in range(3):
-        step = handle.estep(estimator, model)
-        said.append((step.nobs, step.log_density.hex(), step.left_out, bits(step.value)))
-        said.append(bits(handle.pysp_seq_log_density_sum(model)))
-        model = handle.m_step(estimator, step, model)
-    return said, bits(handle.pysp_stream_accumulate(estimator, model)), bits(model.to_dict()), model.digest()
-
-
-@cache
-def reference(name, shard_map, sub_chunks):
-    rows, estimator = problem(name)
-    with encoded_data(rows, estimator, num_shards=shard_map, sub_chunks=sub_chunks) as handle:
-        return trace(handle, estimator)
-
-
 MAPS = {"strided": Strided(7), "contiguous": Contiguous(4)}
 
 

@@ -1,0 +1,55 @@
+"""Arguments of ``mixle demo``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from mixle.cli.demo import SHARDS, Options, run
+from mixle.cli.screen import Screen
+from mixle.cli.words import count
+
+__all__ = ["add", "options_of"]
+
+_ENDS = """exit code: 0 if the fits have the same bits, 1 if they differ, 2 if the request cannot be carried out,
+130 after Ctrl-C, 141 if the reader of the output went away"""
+
+
+def add(commands: Any) -> argparse.ArgumentParser:
+    """Add the command to the subparsers `commands`, and return its parser."""
+    does = "fit a mixture to real data on a pool of processes, then on one core, and compare the bits"
+    demo: argparse.ArgumentParser = commands.add_parser(
+        "demo", help=does, description=f"{does.capitalize()}.", epilog=_ENDS
+    )
+    demo.add_argument("--data", choices=("flights", "penguins"), default="flights", help="table (default: flights)")
+    demo.add_argument("--rows", type=count(1), help="use this many rows, spread over the table (default: all)")
+    demo.add_argument("--components", type=count(1), help="clusters (default: 8 for flights, 3 for penguins)")
+    demo.add_argument(
+        "--workers",
+        type=count(1),
+        help=f"processes of the pool, {SHARDS} at most (default: one per usable core, up to 8)",
+    )
+    demo.add_argument("--iterations", type=count(1), default=100, help="most EM iterations (default: 100)")
+    demo.add_argument(
+        "--seed", type=count(0, 2**32 - 1), default=1, help="seed of the start, 0 to 2**32 - 1 (default: 1)"
+    )
+    demo.add_argument(
+        "--backend",
+        type=lambda text: text.strip().lower(),
+        default="mp",
+        help="where the first fit runs (default: mp); the second runs on one core. 'local': one fit, on one core",
+    )
+    demo.set_defaults(run=_run, parser=demo)
+    return demo
+
+
+def options_of(read: argparse.Namespace) -> Options:
+    """Return what the demo is asked to do; words that exclude each other end the program with usage."""
+    if read.backend == "local" and read.workers is not None:
+        read.parser.error("--backend local fits in this process: leave out --workers, or use --backend mp")
+    components = read.components or {"flights": 8, "penguins": 3}[read.data]
+    return Options(read.data, read.rows, components, read.workers, read.iterations, read.seed, read.backend)
+
+
+def _run(read: argparse.Namespace, out: Screen, err: Screen) -> int:
+    return run(options_of(read), out, err)
