@@ -167,6 +167,107 @@ def bernoulli() -> Model:
     return Model(d, st.BernoulliEstimator(), drawn(d), (2, 0.5, -1), NOT_NUMBERS, number("p"), leaf=True)
 
 
+@model("negative binomial")
+def negative_binomial() -> Model:
+    d = st.NegativeBinomialDistribution(3.0, 0.4)
+    return Model(
+        d, st.NegativeBinomialEstimator(), drawn(d), (-1, 0.5), NOT_NUMBERS, number("r", "p"), close=0.3, leaf=True
+    )
+
+
+@model("binomial")
+def binomial() -> Model:
+    d = st.BinomialDistribution(0.3, 6)
+    return Model(d, st.BinomialEstimator(6), drawn(d), (0.5,), NOT_NUMBERS, number("p", "n"), leaf=True)
+
+
+@model("beta")
+def beta() -> Model:
+    d = st.BetaDistribution(2.0, 3.0)
+    return Model(d, st.BetaEstimator(), drawn(d), (0.0, 1.0, -1.0, 2.0), NOT_NUMBERS, number("a", "b"), leaf=True)
+
+
+@model("dirichlet")
+def dirichlet() -> Model:
+    d = st.DirichletDistribution([2.0, 3.0, 1.5])
+    bad = (([0.5, NAN, 0.5], (1,)), ([0.5, 0.5], ()), ("xyz", ()), ([0.5, 0.5, 0.5], ()), (1.0, ()))
+    outside = ([0.0, 0.5, 0.5],)
+    return Model(d, st.DirichletEstimator(3), drawn(d), outside, bad, number("alpha"), leaf=True)
+
+
+@model("inverse gaussian")
+def inverse_gaussian() -> Model:
+    d = st.InverseGaussianDistribution(1.5, 3.0)
+    return Model(d, st.InverseGaussianEstimator(), drawn(d), (0.0, -1.0), NOT_NUMBERS, number("mu", "lam"), leaf=True)
+
+
+@model("inverse gamma")
+def inverse_gamma() -> Model:
+    d = st.InverseGammaDistribution(3.0, 2.0)
+    return Model(d, st.InverseGammaEstimator(), drawn(d), (0.0, -1.0), NOT_NUMBERS, number("alpha", "beta"), leaf=True)
+
+
+@model("rayleigh")
+def rayleigh() -> Model:
+    d = st.RayleighDistribution(2.0)
+    return Model(d, st.RayleighEstimator(), drawn(d), (0.0, -1.0), NOT_NUMBERS, number("sigma"), leaf=True)
+
+
+@model("half normal")
+def half_normal() -> Model:
+    d = st.HalfNormalDistribution(2.0)
+    return Model(d, st.HalfNormalEstimator(), drawn(d), (-1.0,), NOT_NUMBERS, number("sigma"), leaf=True)
+
+
+@model("von mises")
+def von_mises() -> Model:
+    d = st.VonMisesDistribution(0.5, 4.0)
+    return Model(d, st.VonMisesEstimator(), drawn(d), (), NOT_NUMBERS, number("mu", "kappa"), leaf=True)
+
+
+@model("pareto")
+def pareto() -> Model:
+    d = st.ParetoDistribution(1.5, 3.0)
+    return Model(d, st.ParetoEstimator(), drawn(d), (0.0, -1.0), NOT_NUMBERS, number("xm", "alpha"), leaf=True)
+
+
+@model("student t")
+def student_t() -> Model:
+    d = st.StudentTDistribution(5.0, 1.0, 2.0)
+    return Model(d, st.StudentTEstimator(5.0), drawn(d), (), NOT_NUMBERS, number("loc", "scale"), leaf=True)
+
+
+@model("student t of free degrees of freedom")
+def student_t_free() -> Model:
+    d = st.StudentTDistribution(4.0, 1.0, 2.0)
+    estimator = st.StudentTEstimator(4.0, estimate_df=True)
+    return Model(d, estimator, drawn(d), (), NOT_NUMBERS, number("loc", "scale"), leaf=True)
+
+
+@model("logistic")
+def logistic() -> Model:
+    d = st.LogisticDistribution(1.0, 2.0)
+    return Model(d, st.LogisticEstimator(), drawn(d), (), NOT_NUMBERS, number("loc", "scale"), leaf=True)
+
+
+@model("laplace")
+def laplace() -> Model:
+    d = st.LaplaceDistribution(1.0, 2.0)
+    return Model(d, st.LaplaceEstimator(), drawn(d), (), NOT_NUMBERS, number("mu", "b"), leaf=True)
+
+
+@model("weibull")
+def weibull() -> Model:
+    d = st.WeibullDistribution(2.0, 3.0)
+    return Model(d, st.WeibullEstimator(), drawn(d), (0.0, -1.0), NOT_NUMBERS, number("shape", "scale"), leaf=True)
+
+
+@model("gumbel")
+def gumbel() -> Model:
+    d = st.GumbelDistribution(1.0, 2.0)
+    return Model(d, st.GumbelEstimator(), drawn(d), (), NOT_NUMBERS, number("loc", "scale"), leaf=True)
+
+
 def label_weights(dist: Any) -> list[float]:
     """Return the probabilities of a Categorical in the order of its labels' text."""
     return [dist.pmap[label] for label in sorted(dist.pmap, key=str)]

@@ -23,6 +23,7 @@ __all__ = [
     "SupportError",
     "TaskError",
     "UnscorableObservation",
+    "VonMisesFitError",
     "WorkerLost",
 ]
 
@@ -82,6 +83,10 @@ class ContractError(MixleError, ValueError):
 
 class EmptyDataError(MixleError, ValueError):
     """There are no rows (or no weight) to work on."""
+
+
+class VonMisesFitError(EmptyDataError):
+    """A von Mises law without rows has no direction."""
 
 
 class KeyValidationError(MixleError, ValueError):

@@ -12,20 +12,35 @@ if TYPE_CHECKING:
     from mixle.stats.combinators.record import RecordDistribution, RecordEstimator
     from mixle.stats.combinators.sequence import SequenceDistribution, SequenceEstimator
     from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
+    from mixle.stats.families.beta import BetaDistribution, BetaEstimator
+    from mixle.stats.families.binomial import BinomialDistribution, BinomialEstimator
     from mixle.stats.families.categorical import CategoricalDistribution, CategoricalEstimator
     from mixle.stats.families.diagonal_gaussian import DiagonalGaussianDistribution, DiagonalGaussianEstimator
+    from mixle.stats.families.dirichlet import DirichletDistribution, DirichletEstimator
     from mixle.stats.families.exponential import ExponentialDistribution, ExponentialEstimator
     from mixle.stats.families.gamma import GammaDistribution, GammaEstimator
     from mixle.stats.families.gaussian import GaussianDistribution, GaussianEstimator
     from mixle.stats.families.geometric import GeometricDistribution, GeometricEstimator
+    from mixle.stats.families.gumbel import GumbelDistribution, GumbelEstimator
+    from mixle.stats.families.half_normal import HalfNormalDistribution, HalfNormalEstimator
     from mixle.stats.families.integer_categorical import IntegerCategoricalDistribution, IntegerCategoricalEstimator
+    from mixle.stats.families.inverse_gamma import InverseGammaDistribution, InverseGammaEstimator
+    from mixle.stats.families.inverse_gaussian import InverseGaussianDistribution, InverseGaussianEstimator
+    from mixle.stats.families.laplace import LaplaceDistribution, LaplaceEstimator
     from mixle.stats.families.log_gaussian import LogGaussianDistribution, LogGaussianEstimator
+    from mixle.stats.families.logistic import LogisticDistribution, LogisticEstimator
     from mixle.stats.families.multivariate_gaussian import (
         MultivariateGaussianDistribution,
         MultivariateGaussianEstimator,
     )
+    from mixle.stats.families.negative_binomial import NegativeBinomialDistribution, NegativeBinomialEstimator
+    from mixle.stats.families.pareto import ParetoDistribution, ParetoEstimator
     from mixle.stats.families.poisson import PoissonDistribution, PoissonEstimator
+    from mixle.stats.families.rayleigh import RayleighDistribution, RayleighEstimator
+    from mixle.stats.families.student_t import StudentTDistribution, StudentTEstimator
     from mixle.stats.families.uniform import UniformDistribution, UniformEstimator
+    from mixle.stats.families.von_mises import VonMisesDistribution, VonMisesEstimator
+    from mixle.stats.families.weibull import WeibullDistribution, WeibullEstimator
     from mixle.stats.functions import (
         EncodedData,
         ResidentEncodedPayload,
@@ -49,12 +64,18 @@ if TYPE_CHECKING:
 __all__ = [
     "BernoulliDistribution",
     "BernoulliEstimator",
+    "BetaDistribution",
+    "BetaEstimator",
+    "BinomialDistribution",
+    "BinomialEstimator",
     "CategoricalDistribution",
     "CategoricalEstimator",
     "CompositeDistribution",
     "CompositeEstimator",
     "DiagonalGaussianDistribution",
     "DiagonalGaussianEstimator",
+    "DirichletDistribution",
+    "DirichletEstimator",
     "EncodedData",
     "ExponentialDistribution",
     "ExponentialEstimator",
@@ -64,6 +85,10 @@ __all__ = [
     "GaussianEstimator",
     "GeometricDistribution",
     "GeometricEstimator",
+    "GumbelDistribution",
+    "GumbelEstimator",
+    "HalfNormalDistribution",
+    "HalfNormalEstimator",
     "HiddenMarkovEstimator",
     "HiddenMarkovModelDistribution",
     "HiddenMarkovModelEstimator",
@@ -71,26 +96,46 @@ __all__ = [
     "IgnoredEstimator",
     "IntegerCategoricalDistribution",
     "IntegerCategoricalEstimator",
+    "InverseGammaDistribution",
+    "InverseGammaEstimator",
+    "InverseGaussianDistribution",
+    "InverseGaussianEstimator",
     "KeyValidationError",
+    "LaplaceDistribution",
+    "LaplaceEstimator",
     "LogGaussianDistribution",
     "LogGaussianEstimator",
+    "LogisticDistribution",
+    "LogisticEstimator",
     "MixtureDistribution",
     "MixtureEstimator",
     "MultivariateGaussianDistribution",
     "MultivariateGaussianEstimator",
+    "NegativeBinomialDistribution",
+    "NegativeBinomialEstimator",
     "NullDistribution",
     "NullEstimator",
     "OptionalDistribution",
     "OptionalEstimator",
+    "ParetoDistribution",
+    "ParetoEstimator",
     "PoissonDistribution",
     "PoissonEstimator",
+    "RayleighDistribution",
+    "RayleighEstimator",
     "RecordDistribution",
     "RecordEstimator",
     "ResidentEncodedPayload",
     "SequenceDistribution",
     "SequenceEstimator",
+    "StudentTDistribution",
+    "StudentTEstimator",
     "UniformDistribution",
     "UniformEstimator",
+    "VonMisesDistribution",
+    "VonMisesEstimator",
+    "WeibullDistribution",
+    "WeibullEstimator",
     "as_encoded_data",
     "density",
     "encoded_nbytes",
@@ -125,6 +170,21 @@ _HOMES = {
     "families.multivariate_gaussian": ("MultivariateGaussianDistribution", "MultivariateGaussianEstimator"),
     "families.poisson": ("PoissonDistribution", "PoissonEstimator"),
     "families.uniform": ("UniformDistribution", "UniformEstimator"),
+    "families.beta": ("BetaDistribution", "BetaEstimator"),
+    "families.binomial": ("BinomialDistribution", "BinomialEstimator"),
+    "families.dirichlet": ("DirichletDistribution", "DirichletEstimator"),
+    "families.gumbel": ("GumbelDistribution", "GumbelEstimator"),
+    "families.half_normal": ("HalfNormalDistribution", "HalfNormalEstimator"),
+    "families.inverse_gamma": ("InverseGammaDistribution", "InverseGammaEstimator"),
+    "families.inverse_gaussian": ("InverseGaussianDistribution", "InverseGaussianEstimator"),
+    "families.laplace": ("LaplaceDistribution", "LaplaceEstimator"),
+    "families.logistic": ("LogisticDistribution", "LogisticEstimator"),
+    "families.negative_binomial": ("NegativeBinomialDistribution", "NegativeBinomialEstimator"),
+    "families.pareto": ("ParetoDistribution", "ParetoEstimator"),
+    "families.rayleigh": ("RayleighDistribution", "RayleighEstimator"),
+    "families.student_t": ("StudentTDistribution", "StudentTEstimator"),
+    "families.von_mises": ("VonMisesDistribution", "VonMisesEstimator"),
+    "families.weibull": ("WeibullDistribution", "WeibullEstimator"),
     "functions": (
         "EncodedData",
         "ResidentEncodedPayload",

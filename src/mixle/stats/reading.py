@@ -14,7 +14,7 @@ import numpy as np
 
 from mixle.errors import RowError
 
-__all__ = ["is_missing", "read_integers", "read_labels", "read_matrix", "read_numbers"]
+__all__ = ["integer_codes", "is_missing", "read_counts", "read_integers", "read_labels", "read_matrix", "read_numbers"]
 
 _PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
 _MISSING_HINT = "is missing; a column with missing values needs Optional around its family (OptionalEstimator)"
@@ -156,6 +156,43 @@ def read_integers(rows: Sequence[Any], family: str) -> tuple[np.ndarray, np.ndar
         raise RowError(f"{rows[row]!r} is too large: integers beyond 2**53 are not told apart", family, row)
     broken = values != np.floor(values)
     return values, (broken if broken.any() else None)
+
+
+def integer_codes(x: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Return codes of the smallest sufficient type and the integers they stand for, ascending.
+
+    Parameters
+    ----------
+    x : ndarray of float64, shape (n,)
+        Integers, n ≥ 1.
+    """
+    values = x.astype(np.int64)
+    low, high = int(values.min()), int(values.max())
+    if high - low < 4 * len(values) + 1024:
+        seen = np.bincount(values - low) > 0
+        labels, codes = np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[values - low]
+    else:
+        labels, codes = np.unique(values, return_inverse=True)
+    dtype = np.int8 if len(labels) < 128 else np.int16 if len(labels) < 32768 else np.int32
+    return codes.astype(dtype), tuple(labels.tolist())
+
+
+def read_counts(rows: Sequence[Any], family: str) -> tuple[np.ndarray, np.ndarray | None, tuple[int, ...]]:
+    """Return codes of the integers in `rows`, the mask of rows that are no counts (negative or broken), and the labels.
+
+    A row that is no count has the code of one that is, so that nothing depends on its value.
+    """
+    x, broken = read_integers(rows, family)
+    outside = x < 0.0 if broken is None else (x < 0.0) | broken
+    known = x[~outside] if outside.any() else x
+    if not len(known):
+        return np.zeros(len(x), np.int8), outside if len(x) else None, (0,) if len(x) else ()
+    codes, labels = integer_codes(known)
+    if len(known) == len(x):
+        return codes, None, labels
+    every = np.zeros(len(x), codes.dtype)
+    every[~outside] = codes
+    return every, outside, labels
 
 
 def read_labels(rows: Sequence[Any], family: str) -> tuple[np.ndarray, tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import nonnegative, probabilities
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
-from mixle.stats.reading import read_integers
+from mixle.stats.reading import integer_codes, read_integers
 
 __all__ = [
     "IntegerCategoricalDistribution",
@@ -62,10 +62,10 @@ class _IntegerCategorical(CodeLeaf):
         if outside.all():
             return Rows(np.zeros(len(x), np.int8), None, outside if len(x) else None, (0,) if len(x) else ())
         if not outside.any():
-            codes, labels = integer_codes(x)
+            codes, labels = integer_codes(_narrow(x))
             return Rows(codes, labels=labels)
         inside = ~outside
-        known, labels = integer_codes(x[inside])
+        known, labels = integer_codes(_narrow(x[inside]))
         codes = np.zeros(len(x), known.dtype)
         codes[inside] = known
         return Rows(codes, None, outside, labels)
@@ -101,33 +101,20 @@ class _IntegerCategorical(CodeLeaf):
         return CodeCounts(tuple(range(int(low), int(low) + len(counts))), np.array(counts, float))
 
 
+def _narrow(x: np.ndarray) -> np.ndarray:
+    """Return `x`; RowError if its range is too wide for a table."""
+    low, high = int(x.min()), int(x.max())
+    if high - low >= WIDEST:
+        row = int(np.argmax(np.abs(x - x[0]) >= WIDEST // 2))
+        reason = f"{int(x[row])} makes the range {low} to {high}, too wide for a table; use Categorical"
+        raise RowError(reason, "IntegerCategorical", row)
+    return x
+
+
 def _width(low: int, high: int) -> int:
     if high - low >= WIDEST:
         raise ValueError(f"IntegerCategorical: the range {low} to {high} is too wide for a table; use Categorical")
     return high - low + 1
-
-
-def integer_codes(x: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return codes of the smallest sufficient type and the integers they stand for, ascending.
-
-    Raises
-    ------
-    RowError
-        If the range is too wide for a table.
-    """
-    values = x.astype(np.int64)
-    low, high = int(values.min()), int(values.max())
-    if high - low >= WIDEST:
-        row = int(np.argmax(np.abs(values - values[0]) >= WIDEST // 2))
-        reason = f"{values[row]} makes the range {low} to {high}, too wide for a table; use Categorical"
-        raise RowError(reason, "IntegerCategorical", row)
-    if high - low < 4 * len(values) + 1024:
-        seen = np.bincount(values - low) > 0
-        labels, codes = np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[values - low]
-    else:
-        labels, codes = np.unique(values, return_inverse=True)
-    dtype = np.int8 if len(labels) < 128 else np.int16 if len(labels) < 32768 else np.int32
-    return codes.astype(dtype), tuple(labels.tolist())
 
 
 class IntegerCategoricalDistribution(LeafDistribution):

@@ -1,0 +1,127 @@
+"""The Rayleigh law: the length of a normal vector in the plane, wave heights, wind speeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixle.stats.contract import DistributionSampler
+from mixle.stats.domains import positive
+from mixle.stats.families.half_normal import SquareSums, root_mean_square
+from mixle.stats.leaf import LeafDistribution, Rows, repaired
+from mixle.stats.linear import LinearEstimator, inside, read_squares
+
+__all__ = ["RayleighDistribution", "RayleighEstimator", "RayleighSampler"]
+
+
+class _Rayleigh(SquareSums):
+    name: ClassVar[str] = "Rayleigh"
+
+    def encode(self, rows: Sequence[Any]) -> Rows:
+        x = read_squares(rows, self.name)
+        x, outside = inside(x, x <= 0.0, 1.0)
+        return Rows((x * x,), np.log(x), outside)
+
+    def support(self) -> str:
+        return "the numbers > 0"
+
+    def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
+        return (-0.5 / dist.sigma / dist.sigma,), -2.0 * math.log(dist.sigma)
+
+
+class RayleighDistribution(LeafDistribution):
+    """Rayleigh distribution, ``x / σ² exp(−x² / 2σ²)`` on the numbers > 0.
+
+    Parameters
+    ----------
+    sigma : float
+        Scale, > 0; the mean is ``sigma √(π/2)``.
+    name, keys
+        Label and tying key.
+
+    Examples
+    --------
+    >>> round(RayleighDistribution(2.0).log_density(1.0), 12)
+    -1.51129436112
+    """
+
+    leaf = _Rayleigh()
+    _fields = ("sigma",)
+
+    def __init__(self, sigma: float, name: str | None = None, keys: Any = None) -> None:
+        self.sigma = positive(sigma, "sigma of a Rayleigh")
+        self._finish(name, keys)
+
+    def sampler(self, seed: int | None = None) -> RayleighSampler:
+        """Return a sampler."""
+        return RayleighSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> RayleighEstimator:
+        """Return the estimator; `pseudo_count` weighs this distribution's scale as a prior."""
+        prior = None if pseudo_count is None else self.sigma
+        return RayleighEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
+
+
+class RayleighSampler(DistributionSampler):
+    """Sampler of a `RayleighDistribution`."""
+
+    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
+        """Return a float, or an array of shape (size,)."""
+        drawn = np.maximum(self.rng.rayleigh(self.dist.sigma, size=size), np.finfo(float).tiny)
+        return float(drawn) if size is None else drawn
+
+
+class RayleighEstimator(LinearEstimator):
+    """Maximum-likelihood estimator of a `RayleighDistribution`.
+
+    Parameters
+    ----------
+    pseudo_count : float, optional
+        Weight of the prior, in rows; it is used only with `suff_stat`.
+    suff_stat : float, optional
+        Prior scale.
+    min_sigma : float
+        Floor of the scale.
+    name, keys
+        Label and tying key.
+
+    Notes
+    -----
+    2σ² is the mean of x². Without data σ is 1.
+
+    Examples
+    --------
+    >>> RayleighEstimator().estimate(None, (2.0, 16.0))
+    RayleighDistribution(2.0, name=None, keys=None)
+    """
+
+    leaf = _Rayleigh()
+    _keyword_fields = ("pseudo_count", "suff_stat", "min_sigma", "name", "keys")
+
+    def __init__(
+        self,
+        pseudo_count: float | None = None,
+        suff_stat: float | None = None,
+        min_sigma: float = 1e-8,
+        name: str | None = None,
+        keys: Any = None,
+    ) -> None:
+        super().__init__(pseudo_count, suff_stat, name, keys)
+        self.min_sigma = positive(min_sigma, "min_sigma")
+
+    def _estimate(self, stat: Any) -> RayleighDistribution:
+        count, square = float(stat.weight), float(stat.sums[0])
+        if self.pseudo_count and self.suff_stat is not None:
+            count, square = count + self.pseudo_count, square + self.pseudo_count * 2.0 * self.suff_stat**2
+        return self._fit([square / count]) if count > 0.0 else self._without_data()
+
+    def _fit(self, means: list[float]) -> RayleighDistribution:
+        sigma = root_mean_square(0.5 * means[0], self.min_sigma)
+        model = RayleighDistribution(sigma, self.name, self.keys)
+        return repaired(model, "Rayleigh: the scale was raised to its floor") if sigma == self.min_sigma else model
+
+    def _without_data(self) -> RayleighDistribution:
+        return RayleighDistribution(1.0, self.name, self.keys)
