@@ -1,6 +1,8 @@
 """Small inputs behind public bug reports, as far as families and combinators are concerned."""
 
 import math
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import mixle.stats as st
 from bits import bits, statistic
 from mixle.errors import RowError
+from mixle.inference import optimize
 from models import MODELS
 
 NAN = math.nan
@@ -184,3 +187,46 @@ def test_T63_float32_fits_as_its_float64_copy(name):
         model.estimator.estimate(None, value).to_json()
         == model.estimator.estimate(None, statistic(model.estimator, wide)).to_json()
     )
+
+
+EXTREMES = {
+    "constant": [1.0] * 40,
+    "half": [0.5] * 40,
+    "denormal": [5e-324] * 20 + [1e-310] * 5,
+    "huge": [1e300] * 20 + [1e299],
+    "tiny and huge": [1e-300, 1e300] * 10,
+    "both signs": [-1e300, 1e300] * 4,
+    "integers of 52 bits": [2.0**52] * 5 + [1.0] * 5,
+    "two values": [1.0, 2.0] * 20,
+    "zeros": [0.0] * 20,
+    "many sizes": [10.0**k for k in range(-10, 11)],
+}
+OF_A_NUMBER = sorted(
+    name.removesuffix("Estimator")
+    for name in st.__all__
+    if name.endswith("Estimator")
+    and hasattr(getattr(st, name), "leaf")
+    and not getattr(st, name).leaf.vector
+    and name not in {"CategoricalEstimator", "IntegerCategoricalEstimator"}
+)
+
+
+@pytest.mark.parametrize("rows", EXTREMES.values(), ids=EXTREMES)
+@pytest.mark.parametrize("components", [1, 2])
+@pytest.mark.parametrize("family", OF_A_NUMBER)
+def test_extreme_rows_are_fitted_or_refused_by_row(family, components, rows):
+    """Never a NaN, an overflow warning or another error."""
+    estimator = getattr(st, f"{family}Estimator")()
+    estimator = estimator if components == 1 else st.MixtureEstimator([estimator] * components)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "EM stopped after|.* supported by no component")
+        try:
+            model = optimize(rows, estimator, max_its=5, delta=None, seed=1)
+        except ValueError as error:
+            refusal = str(error)
+        else:
+            refusal = ""
+    if refusal:
+        assert re.search(r"Row \d+|finite objective|no component supports", refusal)
+        return
+    assert not np.isnan(model.seq_log_density(model.dist_to_encoder().seq_encode(rows))).any()

@@ -75,6 +75,8 @@ def fit_extreme(
         weight += count
     offset = mean - m0
     values = np.array([_likelihood(k, total, weight, offset) for k, total in zip(shapes, sums, strict=False)])
+    if not math.isfinite(float(np.max(values))):
+        return _by_moments(stat.moments, prior, bounds)
     new = min(max(_next_shape(shapes, values, sums, offset), bounds[0]), bounds[1])
     return new, m0 + _log_sum(new, shapes, sums, weight) / new
 
@@ -87,10 +89,12 @@ def _likelihood(k: float, total: float, weight: float, offset: float) -> float:
 def _next_shape(shapes: np.ndarray, values: np.ndarray, sums: np.ndarray, offset: float) -> float:
     """Return a shape that is no worse than ``shapes[0]``."""
     k, total, first, second = float(shapes[0]), sums[0], sums[len(FACTORS)], sums[len(FACTORS) + 1]
+    best = int(np.argmax(values))
+    if not (math.isfinite(values[0]) and math.isfinite(second)):  # rows so far out that their powers overflow
+        return float(shapes[best])
     ratio = first / total
     slope, curvature = 1.0 / k + offset - ratio, -1.0 / (k * k) - (second / total - ratio * ratio)
     newton = k - slope / curvature if curvature < 0.0 else k
-    best = int(np.argmax(values))
     if best == 0:  # the maximum lies between the neighbours of the last shape
         return float(min(max(newton, 0.97 * k), 1.03 * k))
     # any shape between the last one and one that is no worse is no worse: the likelihood is concave

@@ -8,16 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.errors import RowError
 from mixle.stats.domains import finite, nonnegative
 from mixle.stats.kinds import LinearSums
 from mixle.stats.leaf import LeafEstimator
-from mixle.stats.reading import read_numbers
 
-__all__ = ["LinearEstimator", "inside", "read_squares"]
-
-#: The square of a larger number overflows, and that of a smaller one loses digits.
-LARGEST_ROOT = 1e150
+__all__ = ["LinearEstimator", "inside"]
 
 
 class LinearEstimator(LeafEstimator):
@@ -70,19 +65,3 @@ class LinearEstimator(LeafEstimator):
 def inside(x: np.ndarray, outside: np.ndarray, harmless: float) -> tuple[np.ndarray, np.ndarray | None]:
     """Return `x` with a harmless value in each row outside the support, and the mask of those rows or None."""
     return (np.where(outside, harmless, x), outside) if outside.any() else (x, None)
-
-
-def read_squares(rows: Sequence[Any], family: str) -> np.ndarray:
-    """Return finite numbers whose squares float64 holds, shape (n,).
-
-    Raises
-    ------
-    RowError
-        Naming the first row that is no finite number, or too large to be squared.
-    """
-    x = read_numbers(rows, family)
-    wide = np.abs(x) > LARGEST_ROOT
-    if wide.any():
-        row = int(np.argmax(wide))
-        raise RowError(f"{rows[row]!r} is too large: its square overflows; give the column another unit", family, row)
-    return x

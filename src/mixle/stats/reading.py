@@ -16,6 +16,8 @@ from mixle.errors import RowError
 
 __all__ = ["integer_codes", "is_missing", "read_counts", "read_integers", "read_labels", "read_matrix", "read_numbers"]
 
+#: The square of a larger number overflows, or leaves no room for a sum.
+LARGEST_ROOT = 1e150
 _PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
 _MISSING_HINT = "is missing; a column with missing values needs Optional around its family (OptionalEstimator)"
 
@@ -37,15 +39,24 @@ def _object_array(rows: Sequence[Any]) -> bool:
     return isinstance(rows, np.ndarray) and rows.dtype.kind not in "biuf"
 
 
-def read_numbers(rows: Sequence[Any], family: str) -> np.ndarray:
+def read_numbers(rows: Sequence[Any], family: str, squared: bool = False) -> np.ndarray:
     """Return finite float64 numbers, shape (n,).
 
     A float64 array comes back as it is. Integers, booleans and anything that is a ``numbers.Real`` are converted.
 
+    Parameters
+    ----------
+    rows : sequence
+        Numbers.
+    family : str
+        For the message.
+    squared : bool
+        Refuse numbers whose square overflows as well.
+
     Raises
     ------
     RowError
-        Naming the first row that is not a finite number.
+        Naming the first row that is not a finite number, or too large.
     """
     if isinstance(rows, np.ndarray) and not _object_array(rows):
         if rows.ndim != 1:
@@ -62,10 +73,14 @@ def read_numbers(rows: Sequence[Any], family: str) -> np.ndarray:
             values = np.array([_to_float(v, family, i) for i, v in enumerate(rows)], dtype=float)
     else:
         values = np.array([_to_float(v, family, i) for i, v in enumerate(rows)], dtype=float)
-    bad = first_not_finite(values)
+    bad = first_not_finite(values, squared)
     if bad is not None:
-        raise _bad(rows[bad], family, bad)
+        raise _too_large(rows[bad], family, bad) if np.isfinite(values[bad]) else _bad(rows[bad], family, bad)
     return values
+
+
+def _too_large(value: Any, family: str, row: int) -> RowError:
+    return RowError(f"{value!r} is too large: its square overflows; give the column another unit", family, row)
 
 
 def _to_float(value: Any, family: str, row: int) -> float:
@@ -79,20 +94,24 @@ def _to_float(value: Any, family: str, row: int) -> float:
         raise _bad(value, family, row, "a number that float64 can hold") from None
 
 
-def first_not_finite(values: np.ndarray) -> int | None:
-    """Return the first row of `values` that holds a NaN or an infinity, or None; blocks keep the memory small."""
+def first_not_finite(values: np.ndarray, squared: bool = False) -> int | None:
+    """Return the first row of `values` that holds a NaN or an infinity, or None; blocks keep the memory small.
+
+    With `squared` a number above 1e150 in size counts as well.
+    """
     step = max(1, 65536 // max(1, values[:1].size))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(values), step):
             block = values[start : start + step]
-            if not np.isfinite(np.add.reduce(block, axis=None)):
-                rows = np.isfinite(block).reshape(len(block), -1).all(axis=1)
+            if not np.isfinite(np.add.reduce(np.square(block) if squared else block, axis=None)):
+                good = np.abs(block) <= LARGEST_ROOT if squared else np.isfinite(block)
+                rows = good.reshape(len(block), -1).all(axis=1)
                 if not rows.all():
                     return start + int(np.argmin(rows))
     return None
 
 
-def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None) -> np.ndarray:
+def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None, squared: bool = False) -> np.ndarray:
     """Return finite float64 rows of equal width, shape (n, d); a float64 array or memory map stays as it is.
 
     Raises
@@ -110,10 +129,13 @@ def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None) -> np.
         raise RowError(f"the row has {values.shape[1]} entries, {dim} are expected", family, 0)
     if not len(values):
         return np.zeros((0, dim or values.shape[1]))
-    bad = first_not_finite(values)
+    bad = first_not_finite(values, squared)
     if bad is not None:
-        entry = int(np.argmin(np.isfinite(values[bad])))
-        raise _entry_error(float(values[bad, entry]), family, bad).inside(entry)
+        fine = np.isfinite(values[bad])
+        entry = int(np.argmin(fine)) if not fine.all() else int(np.argmax(np.abs(values[bad])))
+        value = float(values[bad, entry])
+        error = _entry_error(value, family, bad) if not fine.all() else _too_large(value, family, bad)
+        raise error.inside(entry)
     return values
 
 

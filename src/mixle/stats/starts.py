@@ -66,7 +66,7 @@ def _distances(columns: Sequence[Column], centre: Sequence[Column], k: int, scal
     total = np.zeros(len(columns[0].values))
     for column, other, scale in zip(columns, centre, scales, strict=True):
         if column.labels is None:
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 part = np.square((column.values - other.values[k]) / scale)
         else:
             label = other.labels[int(other.values[k])] if other.labels else None
@@ -88,8 +88,10 @@ def _scales(columns: Sequence[Column]) -> tuple[float, ...]:
         if column.labels is None:
             kept = column.values if column.missing is None else column.values[~column.missing]
             if kept.size:
-                first = kept - kept[0]
-                deviation = float(np.sqrt(np.mean(np.square(first - np.mean(first)))))
+                largest = float(np.max(np.abs(kept)))
+                unit = largest if largest > 1e150 else 1.0  # squares of what is larger overflow
+                first = kept / unit - kept[0] / unit
+                deviation = unit * float(np.sqrt(np.mean(np.square(first - np.mean(first)))))
                 scale = deviation if deviation > 0.0 and math.isfinite(deviation) else 1.0
         result.append(scale)
     return tuple(result)

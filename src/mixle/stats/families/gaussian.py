@@ -22,7 +22,7 @@ class _Gaussian(SquareLeaf):
     name: ClassVar[str] = "Gaussian"
 
     def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_numbers(rows, self.name)
+        return read_numbers(rows, self.name, squared=True)
 
     def location(self, dist: Any) -> tuple[float, float]:
         return dist.mu, dist.sigma2

@@ -19,7 +19,7 @@ class _Gumbel(ExtremeLeaf):
     name: ClassVar[str] = "Gumbel"
 
     def encode(self, rows: Sequence[Any]) -> Rows:
-        return Rows(-read_numbers(rows, self.name))
+        return Rows(-read_numbers(rows, self.name, squared=True))
 
     def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
         return [Column(-as_rows(payload).cut(start, stop).x)]

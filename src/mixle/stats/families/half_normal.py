@@ -12,7 +12,8 @@ from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import positive
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
-from mixle.stats.linear import LinearEstimator, inside, read_squares
+from mixle.stats.linear import LinearEstimator, inside
+from mixle.stats.reading import read_numbers
 
 __all__ = ["HalfNormalDistribution", "HalfNormalEstimator", "HalfNormalSampler", "root_mean_square"]
 
@@ -36,7 +37,7 @@ class _HalfNormal(SquareSums):
     name: ClassVar[str] = "HalfNormal"
 
     def encode(self, rows: Sequence[Any]) -> Rows:
-        x = read_squares(rows, self.name)
+        x = read_numbers(rows, self.name, squared=True)
         x, outside = inside(x, x < 0.0, 0.0)
         return Rows((x * x,), None, outside)
 

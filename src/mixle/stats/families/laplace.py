@@ -27,7 +27,7 @@ class _Laplace(LocalLeaf):
     name: ClassVar[str] = "Laplace"
 
     def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_numbers(rows, self.name)
+        return read_numbers(rows, self.name, squared=True)
 
     def parameters(self, dist: Any) -> tuple[float, float]:
         return dist.b, dist.mu

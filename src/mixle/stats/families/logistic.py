@@ -25,7 +25,7 @@ class _Logistic(ReweightedLeaf):
     name: ClassVar[str] = "Logistic"
 
     def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_numbers(rows, self.name)
+        return read_numbers(rows, self.name, squared=True)
 
     def centre(self, dist: Any) -> float:
         return float(dist.loc)

@@ -30,7 +30,7 @@ class _MultivariateGaussian(QuadraticLeaf):
         self.dim = dim
 
     def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_matrix(rows, self.name, self.dim)
+        return read_matrix(rows, self.name, self.dim, squared=True)
 
     def location(self, dist: Any) -> tuple[np.ndarray, np.ndarray]:
         return dist.mu, dist.covar

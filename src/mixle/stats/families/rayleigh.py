@@ -12,7 +12,8 @@ from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import positive
 from mixle.stats.families.half_normal import SquareSums, root_mean_square
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
-from mixle.stats.linear import LinearEstimator, inside, read_squares
+from mixle.stats.linear import LinearEstimator, inside
+from mixle.stats.reading import read_numbers
 
 __all__ = ["RayleighDistribution", "RayleighEstimator", "RayleighSampler"]
 
@@ -21,7 +22,7 @@ class _Rayleigh(SquareSums):
     name: ClassVar[str] = "Rayleigh"
 
     def encode(self, rows: Sequence[Any]) -> Rows:
-        x = read_squares(rows, self.name)
+        x = read_numbers(rows, self.name, squared=True)
         x, outside = inside(x, x <= 0.0, 1.0)
         return Rows((x * x,), np.log(x), outside)
 

@@ -55,7 +55,7 @@ class _StudentT(ReweightedLeaf):
     name: ClassVar[str] = "StudentT"
 
     def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_numbers(rows, self.name)
+        return read_numbers(rows, self.name, squared=True)
 
     def centre(self, dist: Any) -> float:
         return float(dist.loc)
