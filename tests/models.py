@@ -268,6 +268,38 @@ def gumbel() -> Model:
     return Model(d, st.GumbelEstimator(), drawn(d), (), NOT_NUMBERS, number("loc", "scale"), leaf=True)
 
 
+@model("multivariate student t")
+def multivariate_student_t() -> Model:
+    d = st.MultivariateStudentTDistribution(6.0, [1.0, -1.0], [[2.0, 0.6], [0.6, 1.0]])
+    bad = (([0.0, NAN], (1,)), ([None, 1.0], (0,)), (3.0, ()), ([1.0, 2.0, 3.0], ()), ([0.0, 1e200], (1,)))
+    return Model(
+        d, st.MultivariateStudentTEstimator(6.0, 2), drawn(d), (), bad, number("loc", "shape"), close=0.3, leaf=True
+    )
+
+
+@model("von mises fisher")
+def von_mises_fisher() -> Model:
+    d = st.VonMisesFisherDistribution([0.6, 0.8, 0.0], 5.0)
+    bad = (([1.0, 1.0, 0.0], ()), ([NAN, 0.0, 0.0], (0,)), ([1.0, 0.0], ()), (1.0, ()))
+    return Model(d, st.VonMisesFisherEstimator(3), drawn(d), (), bad, number("mu", "kappa"), leaf=True)
+
+
+@model("dirichlet multinomial")
+def dirichlet_multinomial() -> Model:
+    d = st.DirichletMultinomialDistribution([2.0, 3.0, 1.0], 8)
+    bad = (([1.0, NAN, 7.0], (1,)), ([4, 4], ()), ([0.5, 0.5, 7.0], ()), ("xyz", ()))
+    outside = ([8, 1, 0], [9, -1, 0])
+    return Model(
+        d, st.DirichletMultinomialEstimator(3, 8), drawn(d), outside, bad, number("alpha"), close=0.3, leaf=True
+    )
+
+
+@model("point mass")
+def point_mass() -> Model:
+    d = st.PointMassDistribution("on")
+    return Model(d, st.PointMassEstimator("on"), drawn(d), ("off", None), (), lambda _: [], leaf=True)
+
+
 def label_weights(dist: Any) -> list[float]:
     """Return the probabilities of a Categorical in the order of its labels' text."""
     return [dist.pmap[label] for label in sorted(dist.pmap, key=str)]

@@ -23,6 +23,7 @@ __all__ = [
     "SupportError",
     "TaskError",
     "UnscorableObservation",
+    "VonMisesFisherFitError",
     "VonMisesFitError",
     "WorkerLost",
 ]
@@ -83,6 +84,10 @@ class ContractError(MixleError, ValueError):
 
 class EmptyDataError(MixleError, ValueError):
     """There are no rows (or no weight) to work on."""
+
+
+class VonMisesFisherFitError(EmptyDataError):
+    """A von Mises–Fisher law without rows has no direction."""
 
 
 class VonMisesFitError(EmptyDataError):

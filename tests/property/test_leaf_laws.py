@@ -282,7 +282,8 @@ def test_samplers_repeat_with_their_seed(model):
         pytest.skip("has no law to sample from")
     first, second, other = (model.dist.sampler(seed).sample(30) for seed in (7, 7, 8))
     assert bits(list(first)) == bits(list(second))
-    assert bits(list(first)) != bits(list(other))
+    only_one = isinstance(model.dist, st.PointMassDistribution)
+    assert (bits(list(first)) == bits(list(other))) == only_one
     assert len(first) == 30
     assert len(model.dist.sampler(1).sample(0)) == 0
     one = model.dist.sampler(7).sample()
@@ -339,7 +340,7 @@ def test_tied_sites_share_the_pooled_statistic(leaf):
 def test_without_data_a_law_or_a_message_comes_out(model):
     zero = model.estimator.accumulator_factory().make().value()
     free_range = type(model.estimator) is st.IntegerCategoricalEstimator and model.estimator.min_val is None
-    if free_range or type(model.estimator) is st.VonMisesEstimator:
+    if free_range or isinstance(model.estimator, (st.VonMisesEstimator, st.VonMisesFisherEstimator)):
         with pytest.raises(ValueError, match=r"pass min_val=|pass pseudo_count and suff_stat"):
             model.estimator.estimate(0.0, zero)
         return

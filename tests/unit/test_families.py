@@ -24,6 +24,13 @@ def precisely(formula, *parameters):
     return reference
 
 
+def vonmises_fisher(cosine, d, kappa):
+    with mp.workdps(40):
+        v = mp.mpf(d) / 2 - 1
+        constant = v * mp.log(kappa) - (v + 1) * mp.log(2 * mp.pi) - mp.log(mp.besseli(v, kappa))
+        return float(constant + kappa * mp.mpf(float(cosine)))
+
+
 def rising(x, r):
     return mp.loggamma(x + r) - mp.loggamma(r)
 
@@ -111,6 +118,27 @@ REFERENCES = {
         [1e-30, 1.0, 1e9],
     ),
     "gumbel": (st.GumbelDistribution(1.0, 2.0), scipy.stats.gumbel_r(1.0, 2.0).logpdf, [1.0, -9.0, 1e4]),
+    "multivariate student t": (
+        st.MultivariateStudentTDistribution(3.0, [0.0, 3.0], [[2.0, 0.5], [0.5, 1.0]]),
+        scipy.stats.multivariate_t([0.0, 3.0], [[2.0, 0.5], [0.5, 1.0]], df=3.0).logpdf,
+        [[0.0, 3.0], [1.0, -1.0], [1e8, 50.0]],
+    ),
+    "von mises fisher": (
+        st.VonMisesFisherDistribution([0.6, 0.8, 0.0], 5.0),
+        scipy.stats.vonmises_fisher([0.6, 0.8, 0.0], 5.0).logpdf,
+        [[0.0, 0.0, 1.0], [-0.6, -0.8, 0.0]],
+    ),
+    "von mises fisher of many dimensions": (
+        st.VonMisesFisherDistribution(np.eye(500)[0], 20.0),
+        lambda x: vonmises_fisher(x[0], 500, 20),
+        [np.eye(500)[0], np.eye(500)[1]],
+    ),
+    "dirichlet multinomial": (
+        st.DirichletMultinomialDistribution([2.0, 0.3, 1.0], 8),
+        lambda x: scipy.stats.dirichlet_multinomial.logpmf(x, [2.0, 0.3, 1.0], 8),
+        [[8, 0, 0], [3, 3, 2], [0, 0, 8]],
+    ),
+    "point mass": (st.PointMassDistribution(3), lambda x: 0.0 if x == 3 else -math.inf, [3, 4]),
     "diagonal gaussian": (
         st.DiagonalGaussianDistribution([0.0, 3.0], [1.0, 0.25]),
         scipy.stats.multivariate_normal([0.0, 3.0], np.diag([1.0, 0.25])).logpdf,
@@ -291,6 +319,28 @@ FITS = {
         lambda t: st.GumbelDistribution(t[0], math.exp(t[1])),
         [0.0, 0.0],
     ),
+    "multivariate student t": (
+        st.MultivariateStudentTEstimator(3.0),
+        lambda r: (
+            (r.normal(size=(200, 2)) @ np.array([[1.0, 0.0], [0.8, 0.5]]).T) / np.sqrt(r.gamma(2.0, 1.0, (200, 1)))
+        ),
+        lambda t: st.MultivariateStudentTDistribution(3.0, t[:2], factored(t[2:])),
+        [0.1, 0.1, 0.0, 0.0, 0.0],
+    ),
+    "von mises fisher": (
+        st.VonMisesFisherEstimator(),
+        lambda r: st.VonMisesFisherDistribution([0.6, 0.8, 0.0], 5.0).sampler(r.randint(99)).sample(200),
+        lambda t: st.VonMisesFisherDistribution(
+            [math.cos(t[0]) * math.cos(t[1]), math.sin(t[0]) * math.cos(t[1]), math.sin(t[1])], math.exp(t[2])
+        ),
+        [0.5, 0.1, 1.0],
+    ),
+    "dirichlet multinomial": (
+        st.DirichletMultinomialEstimator(3, 8),
+        lambda r: np.array([r.multinomial(8, r.dirichlet([2.0, 0.5, 1.0])) for _ in range(200)]),
+        lambda t: st.DirichletMultinomialDistribution(np.exp(t), 8),
+        [0.0, 0.0, 0.0],
+    ),
     "diagonal gaussian": (
         st.DiagonalGaussianEstimator(),
         lambda r: r.normal([0.0, 5.0], [1.0, 3.0], (200, 2)),
@@ -312,7 +362,14 @@ def factored(t):
 
 
 #: Families whose statistic depends on the last model: a fit is the limit of rounds.
-IN_ROUNDS = (st.StudentTEstimator, st.LogisticEstimator, st.LaplaceEstimator, st.WeibullEstimator, st.GumbelEstimator)
+IN_ROUNDS = (
+    st.MultivariateStudentTEstimator,
+    st.StudentTEstimator,
+    st.LogisticEstimator,
+    st.LaplaceEstimator,
+    st.WeibullEstimator,
+    st.GumbelEstimator,
+)
 
 
 def settled(estimator, rows, weights):

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from mixle.stats.families.categorical import CategoricalDistribution, CategoricalEstimator
     from mixle.stats.families.diagonal_gaussian import DiagonalGaussianDistribution, DiagonalGaussianEstimator
     from mixle.stats.families.dirichlet import DirichletDistribution, DirichletEstimator
+    from mixle.stats.families.dirichlet_multinomial import (
+        DirichletMultinomialDistribution,
+        DirichletMultinomialEstimator,
+    )
     from mixle.stats.families.exponential import ExponentialDistribution, ExponentialEstimator
     from mixle.stats.families.gamma import GammaDistribution, GammaEstimator
     from mixle.stats.families.gaussian import GaussianDistribution, GaussianEstimator
@@ -33,13 +37,19 @@ if TYPE_CHECKING:
         MultivariateGaussianDistribution,
         MultivariateGaussianEstimator,
     )
+    from mixle.stats.families.multivariate_student_t import (
+        MultivariateStudentTDistribution,
+        MultivariateStudentTEstimator,
+    )
     from mixle.stats.families.negative_binomial import NegativeBinomialDistribution, NegativeBinomialEstimator
     from mixle.stats.families.pareto import ParetoDistribution, ParetoEstimator
+    from mixle.stats.families.point_mass import PointMassDistribution, PointMassEstimator
     from mixle.stats.families.poisson import PoissonDistribution, PoissonEstimator
     from mixle.stats.families.rayleigh import RayleighDistribution, RayleighEstimator
     from mixle.stats.families.student_t import StudentTDistribution, StudentTEstimator
     from mixle.stats.families.uniform import UniformDistribution, UniformEstimator
     from mixle.stats.families.von_mises import VonMisesDistribution, VonMisesEstimator
+    from mixle.stats.families.von_mises_fisher import VonMisesFisherDistribution, VonMisesFisherEstimator
     from mixle.stats.families.weibull import WeibullDistribution, WeibullEstimator
     from mixle.stats.functions import (
         EncodedData,
@@ -76,6 +86,8 @@ __all__ = [
     "DiagonalGaussianEstimator",
     "DirichletDistribution",
     "DirichletEstimator",
+    "DirichletMultinomialDistribution",
+    "DirichletMultinomialEstimator",
     "EncodedData",
     "ExponentialDistribution",
     "ExponentialEstimator",
@@ -111,6 +123,8 @@ __all__ = [
     "MixtureEstimator",
     "MultivariateGaussianDistribution",
     "MultivariateGaussianEstimator",
+    "MultivariateStudentTDistribution",
+    "MultivariateStudentTEstimator",
     "NegativeBinomialDistribution",
     "NegativeBinomialEstimator",
     "NullDistribution",
@@ -119,6 +133,8 @@ __all__ = [
     "OptionalEstimator",
     "ParetoDistribution",
     "ParetoEstimator",
+    "PointMassDistribution",
+    "PointMassEstimator",
     "PoissonDistribution",
     "PoissonEstimator",
     "RayleighDistribution",
@@ -134,6 +150,8 @@ __all__ = [
     "UniformEstimator",
     "VonMisesDistribution",
     "VonMisesEstimator",
+    "VonMisesFisherDistribution",
+    "VonMisesFisherEstimator",
     "WeibullDistribution",
     "WeibullEstimator",
     "as_encoded_data",
@@ -185,6 +203,10 @@ _HOMES = {
     "families.student_t": ("StudentTDistribution", "StudentTEstimator"),
     "families.von_mises": ("VonMisesDistribution", "VonMisesEstimator"),
     "families.weibull": ("WeibullDistribution", "WeibullEstimator"),
+    "families.multivariate_student_t": ("MultivariateStudentTDistribution", "MultivariateStudentTEstimator"),
+    "families.von_mises_fisher": ("VonMisesFisherDistribution", "VonMisesFisherEstimator"),
+    "families.point_mass": ("PointMassDistribution", "PointMassEstimator"),
+    "families.dirichlet_multinomial": ("DirichletMultinomialDistribution", "DirichletMultinomialEstimator"),
     "functions": (
         "EncodedData",
         "ResidentEncodedPayload",

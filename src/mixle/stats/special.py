@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-__all__ = ["beta_log", "digamma", "digammas", "gammaln", "log_bessel_i0", "log_factorial", "trigamma", "trigammas"]
+__all__ = ["beta_log", "digamma", "digammas", "gammaln", "log_bessel", "log_factorial", "trigamma", "trigammas"]
 __all__ += ["bessel_ratio", "rising_log"]
 
 _TABLE_SIZE = 4096
@@ -73,18 +73,39 @@ def beta_log(a: float, b: float) -> float:
     return float(betaln(a, b))
 
 
-def log_bessel_i0(x: float) -> float:
-    """Return log I₀(x) at x ≥ 0, less x: the scaled function does not overflow."""
-    from scipy.special import i0e
+def log_bessel(x: float, order: float = 0.0) -> float:
+    """Return log I_v(x) − x at x > 0, v ≥ 0: the scaled function does not overflow.
 
-    return math.log(i0e(x))
+    Where the scaled function itself underflows, the uniform expansion for large orders is used (F. W. J. Olver, NIST
+    Handbook of Mathematical Functions, 2010, 10.41.3).
+    """
+    from scipy.special import ive
+
+    value = float(ive(order, x))
+    if value > 1e-290:
+        return math.log(value)
+    z = x / order
+    root = math.hypot(1.0, z)
+    t = 1.0 / root
+    series = 1.0 + (3.0 * t - 5.0 * t**3) / (24.0 * order)
+    series += (81.0 * t**2 - 462.0 * t**4 + 385.0 * t**6) / (1152.0 * order**2)
+    eta = root + math.log(z / (1.0 + root))
+    return order * eta - 0.5 * math.log(2.0 * math.pi * order * root) + math.log(series) - x
 
 
-def bessel_ratio(x: float) -> float:
-    """Return I₁(x) / I₀(x) at x ≥ 0."""
-    from scipy.special import i0e, i1e
+def bessel_ratio(x: float, order: float = 1.0) -> float:
+    """Return I_v(x) / I_{v−1}(x) at x ≥ 0, v > 0, by Gauss's continued fraction where the functions underflow."""
+    from scipy.special import ive
 
-    return float(i1e(x) / i0e(x))
+    if x == 0.0:
+        return 0.0
+    below = float(ive(order - 1.0, x))
+    if below > 1e-290:
+        return float(ive(order, x)) / below
+    ratio = 0.0
+    for step in range(200, -1, -1):
+        ratio = 1.0 / (2.0 * (order + step) / x + ratio)
+    return ratio
 
 
 def rising_log(x: np.ndarray, r: float) -> np.ndarray:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import floor_variance, nonnegative, positive, vector
+from mixle.stats.covariance import as_pair, dimensioned
+from mixle.stats.domains import floor_variance, positive, vector
 from mixle.stats.kinds import SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 from mixle.stats.reading import read_matrix
@@ -155,27 +156,3 @@ class DiagonalGaussianEstimator(LeafEstimator):
         variance, floored = floor_variance(mean, np.broadcast_to(variance, mean.shape), self.min_covar)
         model = DiagonalGaussianDistribution(mean, variance, self.name, self.keys)
         return repaired(model, "DiagonalGaussian: a variance was raised to its floor") if floored else model
-
-
-def as_pair(pseudo_count: Any) -> tuple[float | None, float | None]:
-    """Return `pseudo_count` as a pair of weights ≥ 0 or None; a single number stands for both."""
-    first, second = pseudo_count if isinstance(pseudo_count, (tuple, list)) else (pseudo_count, pseudo_count)
-    return tuple(None if c is None else nonnegative(c, "pseudo_count") for c in (first, second))  # type: ignore[return-value]
-
-
-def dimensioned(estimator: Any, mean: Any) -> np.ndarray:
-    """Return the mean as a vector; without data it is zero, of the dimension that the estimator was given.
-
-    Raises
-    ------
-    ValueError
-        If neither rows nor the estimator tell the dimension.
-    """
-    if np.ndim(mean):
-        return np.asarray(mean, float)
-    m0 = estimator.suff_stat[0]
-    dim = estimator.dim if estimator.dim is not None else None if m0 is None else len(m0)
-    if dim is None:
-        name = estimator.leaf.name
-        raise ValueError(f"{name}: without rows the dimension is unknown; pass {name}Estimator(dim=...)")
-    return np.zeros(dim)

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
+from mixle.stats.covariance import as_pair
 from mixle.stats.domains import finite, positive
-from mixle.stats.families.diagonal_gaussian import as_pair
 from mixle.stats.families.gaussian import fit_normal
 from mixle.stats.kinds import SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired

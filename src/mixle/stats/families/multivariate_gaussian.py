@@ -8,19 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle._limits import one_blas_thread
-from mixle.stats.cholesky import UNIT, cholesky, correlation, smallest_eigenvalue
+from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
+from mixle.stats.covariance import as_pair, dimensioned, symmetric, with_ridge, within_bounds
 from mixle.stats.domains import floor_variance, positive, vector
-from mixle.stats.families.diagonal_gaussian import as_pair, dimensioned
 from mixle.stats.kinds import QuadraticLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 from mixle.stats.reading import read_matrix
 from mixle.stats.sums import Moments
 
 __all__ = ["MultivariateGaussianDistribution", "MultivariateGaussianEstimator", "MultivariateGaussianSampler"]
-
-#: Least eigenvalue of a fitted correlation matrix; below it a ridge is added, relative to each diagonal entry.
-RIDGE = 2.0**-40
 
 
 class _MultivariateGaussian(QuadraticLeaf):
@@ -81,7 +78,7 @@ class MultivariateGaussianDistribution(LeafDistribution):
     def __init__(self, mu: Any, covar: Any, name: str | None = None, keys: Any = None) -> None:
         self.mu = vector(mu, "mu of a MultivariateGaussian")
         self.dim = len(self.mu)
-        self.covar = _symmetric(covar, self.dim)
+        self.covar = symmetric(covar, self.dim, "covar of a MultivariateGaussian")
         self.chol = cholesky(self.covar, "covar of a MultivariateGaussian")
         self.chol.setflags(write=False)
         self.log_det = 2.0 * float(np.add.reduce(np.log(np.diagonal(self.chol))))
@@ -106,24 +103,6 @@ class MultivariateGaussianDistribution(LeafDistribution):
             return MultivariateGaussianEstimator(self.dim, name=self.name, keys=self.keys)
         pair = (pseudo_count, pseudo_count)
         return MultivariateGaussianEstimator(self.dim, pair, (self.mu, self.covar), self.name, self.keys)
-
-
-def _symmetric(covar: Any, dim: int, what: str = "covar of a MultivariateGaussian") -> np.ndarray:
-    matrix = np.array(covar, dtype=float)
-    if matrix.shape != (dim, dim):
-        raise ValueError(f"{what} must have shape ({dim}, {dim}), has {matrix.shape}")
-    if not np.isfinite(matrix).all():
-        raise ValueError(f"{what} must be finite")
-    variances = np.diagonal(matrix)
-    if not (variances > 0.0).all():
-        at = int(np.argmin(variances))
-        raise ValueError(f"{what} must have positive variances, entry {at} is {float(variances[at])!r}")
-    size = np.sqrt(variances)
-    if (np.abs(matrix - matrix.T) > 1e-8 * size[:, None] * size).any():
-        raise ValueError(f"{what} must be symmetric")
-    matrix = np.where(matrix == matrix.T, matrix, 0.5 * matrix + 0.5 * matrix.T)
-    matrix.setflags(write=False)
-    return matrix
 
 
 class MultivariateGaussianSampler(DistributionSampler):
@@ -183,7 +162,7 @@ class MultivariateGaussianEstimator(LeafEstimator):
         self.pseudo_count = as_pair(pseudo_count)
         m0, v0 = (None, None) if suff_stat is None else suff_stat
         m0 = None if m0 is None else vector(m0, "suff_stat")
-        v0 = None if v0 is None else _symmetric(v0, len(v0), "suff_stat")
+        v0 = None if v0 is None else symmetric(v0, len(v0), "suff_stat")
         self.suff_stat = (m0, v0)
         self.name, self.keys = name, keys
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
@@ -202,9 +181,9 @@ class MultivariateGaussianEstimator(LeafEstimator):
             covar = (scatter + c_var * (v0 + np.multiply.outer(shift, shift))) / (weight + c_var)
         else:
             covar = scatter / weight if weight > 0.0 else np.zeros((len(mean), len(mean)))
-        covar = _within_bounds(np.array(np.broadcast_to(covar, (len(mean), len(mean)))))
+        covar = within_bounds(np.array(np.broadcast_to(covar, (len(mean), len(mean)))))
         covar, notes = self._floored(mean, covar)
-        covar, more = _with_ridge(covar)
+        covar, more = with_ridge(covar, "MultivariateGaussian")
         return repaired(MultivariateGaussianDistribution(mean, covar, self.name, self.keys), *notes, *more)
 
     def _floored(self, mean: np.ndarray, covar: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -221,30 +200,3 @@ class MultivariateGaussianEstimator(LeafEstimator):
         covar[raised, :] = covar[:, raised] = 0.0  # what is left of a constant column is rounding
         covar[np.diag_indices(len(mean))] = variances
         return covar, ("MultivariateGaussian: a variance was raised to its floor",)
-
-
-def _within_bounds(covar: np.ndarray) -> np.ndarray:
-    """Return the covariance made symmetric, no entry larger than its two variances allow."""
-    size = np.sqrt(np.maximum(np.diagonal(covar), 0.0))
-    bound = size[:, None] * size
-    bounded = np.clip(0.5 * covar + 0.5 * covar.T, -bound, bound)
-    bounded[np.diag_indices(len(covar))] = np.diagonal(covar)
-    return bounded
-
-
-def _with_ridge(covar: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the covariance, with a ridge relative to each variance where it is too near a singular one."""
-    matrix = correlation(covar)[1]
-    least = max(RIDGE, 64.0 * UNIT * len(covar) ** 2)  # well above where a covariance counts as singular
-    try:
-        inverse = np.linalg.inv(np.linalg.cholesky(matrix))
-        if 1.0 / np.square(inverse).sum() > 4.0 * least:
-            return covar, ()
-    except np.linalg.LinAlgError:
-        pass
-    smallest = smallest_eigenvalue(matrix)
-    if smallest >= least:
-        return covar, ()
-    ridge = least - smallest
-    covar[np.diag_indices(len(covar))] *= 1.0 + ridge
-    return covar, (f"MultivariateGaussian: a ridge of {ridge:.3g} of each variance was added",)

@@ -15,7 +15,7 @@ from mixle.stats.kinds import LOG_2PI, LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator
 from mixle.stats.reading import read_numbers
-from mixle.stats.special import bessel_ratio, log_bessel_i0
+from mixle.stats.special import bessel_ratio, log_bessel
 
 __all__ = ["VonMisesDistribution", "VonMisesEstimator", "VonMisesSampler", "concentration"]
 
@@ -36,7 +36,7 @@ class _VonMises(LinearLeaf):
 
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         kappa = dist.kappa
-        return (kappa * math.cos(dist.mu), kappa * math.sin(dist.mu)), -LOG_2PI - log_bessel_i0(kappa) - kappa
+        return (kappa * math.cos(dist.mu), kappa * math.sin(dist.mu)), -LOG_2PI - log_bessel(kappa) - kappa
 
     def to_value(self, stat: LinearSums) -> tuple[float, float, float]:
         return float(stat.weight), float(stat.sums[0]), float(stat.sums[1])
