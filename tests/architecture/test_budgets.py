@@ -13,6 +13,7 @@ FILE_LINES, MEDIAN_LINES, FUNCTION_LINES, PARAMETERS, COMPLEXITY = 400, 150, 60,
 DOCUMENTED_SIGNATURES = {
     "AuditedMPEncodedData.__init__",
     "CalibrationRecord.__init__",
+    "DirichletMultinomialEstimator.__init__",
     "HiddenMarkovEstimator.__init__",
     "HiddenMarkovModelDistribution.__init__",
     "LocalEncodedData.__init__",
