@@ -29,7 +29,7 @@ def main() -> None:
     names = ("estep", "imports", "pools", "rounds")
     parser.add_argument("what", nargs="*", help=f"any of {', '.join(names)} (default: all)")
     parser.add_argument("--yardstick", type=Path, help="folder with bench_limit.py and common.py")
-    parser.add_argument("--workload", choices=IMPLEMENTATIONS, action="append", help="W1, W2, W3 (default: all)")
+    parser.add_argument("--workload", choices=IMPLEMENTATIONS, action="append", help="W1, W2, W3, W6 (default: all)")
     parser.add_argument("--repeats", type=int, default=3, help="alternations of both sides (default: 3)")
     arguments = parser.parse_args()
     wanted = arguments.what or list(names)

@@ -56,6 +56,24 @@ def mixed_model(start: dict[str, Any], levels: list[str]) -> Any:
     return stats.MixtureDistribution(parts, start["w"])
 
 
+def wide(source: Any) -> tuple[Any, Any]:
+    """W6: 25 real columns, 10 categorical ones of 3 to 1000 levels, 5 counts."""
+    (real, codes, counts), start = source.w6()
+    columns = [*real.T, *codes, *counts.T]
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    parts = [
+        stats.CompositeDistribution(
+            [
+                *(stats.GaussianDistribution(m, v) for m, v in zip(start["mu"][k], start["var"][k], strict=True)),
+                *(stats.CategoricalDistribution(dict(enumerate(p[k].tolist()))) for p in start["p"]),
+                *(stats.PoissonDistribution(lam) for lam in start["lam"][k]),
+            ]
+        )
+        for k in range(len(start["w"]))
+    ]
+    return rows, stats.MixtureDistribution(parts, start["w"])
+
+
 def own_mixed(n: int = 200_000, k: int = 8) -> tuple[list[Any], Any]:
     """Return a table like W3 made here, for runs without a yardstick."""
     rng = np.random.default_rng(3)
@@ -76,4 +94,4 @@ def own_mixed(n: int = 200_000, k: int = 8) -> tuple[list[Any], Any]:
     return rows, mixed_model({**start, "w": np.full(k, 1 / k)}, levels)
 
 
-WORKLOADS = {"W1": diagonal, "W2": full, "W3": mixed}
+WORKLOADS = {"W1": diagonal, "W2": full, "W3": mixed, "W6": wide}

@@ -29,7 +29,10 @@ class _Categorical(CodeLeaf):
 
     def log_tables(self, dists: Sequence[Any], labels: tuple[Any, ...]) -> np.ndarray:
         defaults = [dist.default_value for dist in dists]
-        weights = [[d.pmap.get(label, default) for label in labels] for d, default in zip(dists, defaults, strict=True)]
+        weights = [
+            list(d.pmap.values()) if tuple(d.pmap) == labels else [d.pmap.get(label, default) for label in labels]
+            for d, default in zip(dists, defaults, strict=True)
+        ]
         table = log_or_floor(np.array(weights, float).reshape(len(defaults), len(labels)))
         return table - np.array([[math.log1p(default)] for default in defaults]) if any(defaults) else table
 
@@ -139,9 +142,14 @@ class CategoricalEstimator(LeafEstimator):
         self.name, self.keys = name, keys
 
     def _estimate(self, stat: CodeCounts) -> CategoricalDistribution:
-        weights = dict(zip(stat.labels, stat.counts.tolist(), strict=True))
-        total = math.fsum(weights.values())
+        total = math.fsum(stat.counts.tolist())
         default = (1.0 / total) ** 2 if self.default_value and total > 0.0 else 0.0
+        if self.suff_stat is None and not self.pseudo_count and total > 0.0 and np.min(stat.counts) >= 0.0:
+            shares = dict(zip(stat.labels, (stat.counts / total).tolist(), strict=True))
+            model = CategoricalDistribution({}, default, self.name, self.keys)
+            model.pmap = shares  # known to be probabilities: a long table is not checked again
+            return model
+        weights = dict(zip(stat.labels, stat.counts.tolist(), strict=True))
         if self.suff_stat is not None:
             strength = 1.0 if self.pseudo_count is None else self.pseudo_count
             for label in self.suff_stat:

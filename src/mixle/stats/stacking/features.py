@@ -100,6 +100,7 @@ class Features:
         self.block[0] = 1.0
         self.remaps = {slot.index: self._remap(slot.index) for slot in plan.codes}
         self.sparse: dict[int, Any] = {}
+        self.sparse_at = (0, 0)
         self._shift = np.arange(BLOCK)
         self._ones: list[np.ndarray] = []
         self._raw = {slot.index: aligned(d, BLOCK) for slot, _, d in plan.quadratic}

@@ -168,7 +168,7 @@ class Natural:
 def sparse_labels(features: Features, plan: Plan, start: int, stop: int) -> tuple[Any, Any]:
     """Return rows × label columns as a sparse matrix, and its transpose.
 
-    A row without a label points at the spare last column. The next block of as many rows overwrites both.
+    A row without a label points at the spare last column. The next block overwrites both.
     """
     rows, slots = stop - start, len(plan.codes)
     pair = features.sparse.get(rows)
@@ -179,6 +179,9 @@ def sparse_labels(features: Features, plan: Plan, start: int, stop: int) -> tupl
         empty = np.zeros(rows * slots, dtype=np.int32)
         matrix = csr_array((np.ones(rows * slots), empty, pointers), shape=(rows, features.total_labels + 1))
         pair = features.sparse[rows] = (matrix, matrix.T)
+    if features.sparse_at == (start, stop):
+        return pair
+    features.sparse_at = (start, stop)
     columns = np.full((rows, slots), features.total_labels, dtype=np.int32)
     for position, slot in enumerate(plan.codes):
         found, where = features.codes(slot.index, start, stop)
