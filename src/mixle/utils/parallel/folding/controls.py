@@ -44,7 +44,6 @@ INSTEAD = {
     "comm": "it belongs to backend='mpi'",
     "root": "it belongs to backend='mpi'",
     "root_only": "it belongs to backend='mpi'",
-    "policies": "use backend='mp' or a registered transport",
 }
 
 

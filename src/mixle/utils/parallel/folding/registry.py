@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, MissingPackage
@@ -46,7 +47,7 @@ _LOCAL = Builtin(
     frozenset(
         {
             *MODEL_PARTS,
-            *(NEW - {"policies"}),
+            *NEW,
             "placement",
             "resources",
             "engine",
@@ -243,12 +244,21 @@ def _over_transport(factory: Callable[..., Transport]) -> Factory:
             if not same(controls[name], DEFAULTS[name]):
                 raise BackendError(f"this backend takes no {name}; leave it out")
         source = inputs.make_source(rows, encoder, shard_map, pieces, weights, controls["estimator"])
-        transport = factory(**options)
-        for policy in sorted(controls.get("policies") or (), key=lambda one: one.order):  # inner to outer
-            transport = policy.over(transport)
-        return Handle(transport, source)
+        return Handle(_inside(factory(**options), controls.get("policies")), source)
 
     return build
+
+
+def _inside(transport: Transport, policies: Iterable[Any] | None) -> Transport:
+    """Return a transport inside its policies; what they refuse closes it."""
+    if not policies:
+        return transport
+    try:
+        stacked: Transport = import_module("mixle.utils.parallel.policies.base").stack(transport, policies)
+    except BaseException:
+        transport.close()
+        raise
+    return stacked
 
 
 def encoded_data(

@@ -320,7 +320,8 @@ def execute(task: Task, shard: Shard, worker: int | None = None) -> Result:
 
     wall, cpu, before = time.perf_counter(), time.thread_time(), usage()
     try:
-        value, log_density, rows, weight, receipt = task.run(shard, at)
+        on_worker = getattr(task, "on_worker", None)  # of a task that wants to know where it runs
+        value, log_density, rows, weight, receipt = (task if on_worker is None else on_worker(worker)).run(shard, at)
         error = None
     except Exception as failure:  # noqa: BLE001 - it is the user's, and belongs on the driver
         value, log_density, rows, weight, receipt = None, None, shard.rows, 0.0, {}

@@ -26,6 +26,7 @@ from mixle.utils.parallel.folding.transport import Source, Transport
 from mixle.utils.parallel.planning.devices import DeviceSpec
 from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.plan import plan
+from mixle.utils.parallel.policies.base import stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result, Task
     from mixle.utils.parallel.planning.devices import Resources
     from mixle.utils.parallel.planning.placement import Placement
+    from mixle.utils.parallel.policies.base import Policy
 
 __all__ = ["LocalEncodedData", "LocalTransport"]
 
@@ -141,6 +143,8 @@ class LocalEncodedData(Handle):
         Row weights, finite and at least 0; ``nobs`` is their total.
     force : bool
         Encode although the placement, given or planned for `resources`, says that memory does not suffice.
+    policies : iterable of Policy, optional
+        What happens around each round.
     telemetry : Telemetry, optional
         Where a record per rank and round is sent.
     run_id : str, optional
@@ -190,6 +194,7 @@ class LocalEncodedData(Handle):
         num_shards: Any = None,
         weights: Any = None,
         force: bool = False,
+        policies: Iterable[Policy] | None = None,
         telemetry: Telemetry | None = None,
         run_id: str | None = None,
     ) -> None:
@@ -217,7 +222,7 @@ class LocalEncodedData(Handle):
                 "parallel_chunks has no effect with one shard: threads run shards, never the sub-chunks of one. "
                 "Give num_shards=K or num_chunks=K"
             )
-        super().__init__(LocalTransport(threads), source)
+        super().__init__(stack(LocalTransport(threads), policies or ()), source)
         self.observe(telemetry, run_id)
 
     @functools.cached_property

@@ -130,6 +130,7 @@ def settle_in(birth: Birth, sock: socket.socket) -> None:
         faulthandler.enable(2)
         if DUMP_SIGNAL is not None:
             faulthandler.register(DUMP_SIGNAL, 2)
+    os.environ["MIXLE_WORKER"] = str(birth.rank)  # so that user code can tell where it runs
     sys.modules["__main__"] = types.ModuleType("__main__")
     if "numpy.random" in sys.modules:  # its global generator was copied by the fork
         sys.modules["numpy.random"].seed()
