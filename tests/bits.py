@@ -6,18 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from mixle.testing.bits import bits
 
-def bits(value: Any) -> Any:
-    """Return nested plain data that is equal exactly where `value` has the same types, shapes and bits."""
-    if isinstance(value, np.ndarray):
-        return ("array", value.shape, value.dtype.str, value.tobytes())
-    if isinstance(value, (float, np.floating)):
-        return float(value).hex()
-    if isinstance(value, dict):
-        return ("dict", tuple((repr(key), bits(item)) for key, item in value.items()))
-    if isinstance(value, (tuple, list)):
-        return (type(value).__name__, tuple(bits(item) for item in value))
-    return repr(value)
+__all__ = ["bits", "fold", "statistic"]
 
 
 def statistic(estimator: Any, rows: Any, weights: Any = None, tied: bool = True, model: Any = None) -> Any:

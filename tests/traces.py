@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 import mixle.stats as st
-from bits import bits
+from mixle.testing.bits import trace
 from mixle.utils.parallel.planner import encoded_data
 from models import MODELS
+
+__all__ = ["NAMES", "problem", "reference", "trace"]
 
 NAMES = [*MODELS, *(f"mixture of {name}" for name in MODELS)]
 
@@ -21,18 +21,6 @@ def problem(name: str) -> tuple[list[Any], Any]:
     model = MODELS[name if name in MODELS else name.removeprefix("mixture of ")]()
     rows, estimator = list(model.rows), model.estimator
     return rows, estimator if name in MODELS else st.MixtureEstimator([estimator] * 2)
-
-
-def trace(handle: Any, estimator: Any) -> tuple[Any, ...]:
-    """Return everything a fit says, as bits: the start, three rounds of statistics and scores, and the model."""
-    model = handle.pysp_seq_initialize(estimator, np.random.RandomState(5), 0.5)
-    said = [bits(model.to_dict())]
-    for _ in range(3):
-        step = handle.estep(estimator, model)
-        said.append((step.nobs, step.log_density.hex(), step.left_out, bits(step.value)))
-        said.append(bits(handle.pysp_seq_log_density_sum(model)))
-        model = handle.m_step(estimator, step, model)
-    return said, bits(handle.pysp_stream_accumulate(estimator, model)), bits(model.to_dict()), model.digest()
 
 
 @cache

@@ -83,14 +83,14 @@ class Chaos(Policy):
             self.inner.load(self._source(source))
             self._check_targets(len(source.shards))
             return
-        self.open(source)
+        self._open(source)
         try:
             self.inner.loaded(list(self.inner.map(None)))  # type: ignore[attr-defined, arg-type] # comes with `open`
         except BaseException:
             self.close()
             raise
 
-    def open(self, source: Source) -> None:
+    def _open(self, source: Source) -> None:
         """Start the workers; they may be struck before they have anything to do."""
         self.inner.open(self._source(source))  # type: ignore[attr-defined] # asked for where it is there
         try:
@@ -116,6 +116,8 @@ class Chaos(Policy):
 
     def __getattr__(self, verb: str) -> Any:
         found = super().__getattr__(verb)
+        if verb == "open":  # of a transport that lets retry load
+            return self._open
         if verb not in _VERBS:
             return found
 

@@ -313,6 +313,20 @@ class ChaosPlan(Policy):
             f"planned and not met in {rounds} E-steps: " + ", ".join(map(repr, pending)) + (struck or "; nothing struck")
         )
 
+    def check_family(self) -> None:
+        """Check every plan that was made of this one and given to a handle; one of them must have been.
+
+        Raises
+        ------
+        AssertionError
+            As `check`.
+        """
+        used = [plan for plan in self._family if plan._uses]
+        if not used and len(self._family) > 1:
+            raise AssertionError(f"{self._family[-1]!r} was given to no handle: encoded_data(..., policies=[plan])")
+        for plan in used:
+            plan.check()
+
     # The value
 
     def over(self, transport: Transport) -> Any:

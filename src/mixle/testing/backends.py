@@ -1,0 +1,95 @@
+"""The backends that a test runs on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mixle.testing.fault import check_word
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.protocol import EncodedDataHandle
+
+__all__ = ["DEFAULT", "BackendFactory", "backends_of"]
+
+DEFAULT = ("local", "threads", "mp")
+SHARDS, WORKERS = 4, 2
+
+
+def backends_of(option: str | None) -> list[str]:
+    """Return the names in the value of ``--mixle-backends``.
+
+    Parameters
+    ----------
+    option : str or None
+        Names with commas between; None is the default, "all" whatever is registered.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name; the nearest is suggested.
+
+    Examples
+    --------
+    >>> backends_of("mp, local")
+    ['mp', 'local']
+    """
+    from mixle.utils.parallel.folding.registry import available_encoded_data_backends
+
+    known = dict.fromkeys([*DEFAULT, *available_encoded_data_backends()])
+    if option is None:
+        return list(DEFAULT)
+    if option.strip() == "all":
+        return [name for name in known if name != "multiprocessing"]
+    names = [name.strip().lower() for name in option.split(",") if name.strip()]
+    if not names:
+        raise ValueError("no backend is named")
+    return [check_word(name, known, "backend") for name in dict.fromkeys(names)]
+
+
+class BackendFactory:
+    """Makes handles of one backend and closes them.
+
+    Parameters
+    ----------
+    name : str
+        "threads" is the local backend on two threads; others are names of `encoded_data`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.handles: list[EncodedDataHandle] = []
+
+    def __call__(self, rows: Any, estimator: Any, **options: Any) -> EncodedDataHandle:
+        """Encode rows; the options are those of `encoded_data`.
+
+        Parameters
+        ----------
+        rows : sequence or ndarray
+            Rows.
+        estimator : ParameterEstimator
+            What they are encoded for.
+        **options : Any
+            Four shards unless one of ``num_shards``, ``num_chunks``, ``placement``, ``resources`` is given; two
+            workers of a process pool unless ``num_workers`` is.
+        """
+        from mixle.utils.parallel.folding.registry import encoded_data
+
+        if not {"num_shards", "num_chunks", "placement", "resources"} & options.keys():
+            options["num_shards"] = SHARDS
+        if self.name == "threads":
+            options.setdefault("chunk_workers", WORKERS)
+        elif self.name in {"mp", "multiprocessing"}:
+            options.setdefault("num_workers", WORKERS)
+        handle = encoded_data(rows, estimator, backend="local" if self.name == "threads" else self.name, **options)
+        self.handles.append(handle)
+        return handle
+
+    def close(self) -> None:
+        """Close all handles."""
+        while self.handles:
+            close = getattr(self.handles.pop(), "close", None)
+            if close is not None:
+                close()
+
+    def __repr__(self) -> str:
+        return f"<backend {self.name}>"
