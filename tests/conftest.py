@@ -7,6 +7,8 @@ import hypothesis
 import psutil
 import pytest
 
+pytest_plugins = ["mixle.testing.plugin"]
+
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")

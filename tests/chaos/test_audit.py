@@ -8,7 +8,6 @@ import warnings
 from dataclasses import replace
 
 import audit_support as bad
-import fault_support as faults
 import numpy as np
 import psutil
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from mixle.errors import BackendError, TaskError
 from mixle.inference import optimize
 from mixle.stats import GaussianEstimator, MixtureEstimator
+from mixle.testing import ChaosPlan
 from mixle.utils.parallel.folding.fold import finite_guarded_fold as fold_home
 from mixle.utils.parallel.folding.handle import Handle
 from mixle.utils.parallel.folding.inputs import make_source
@@ -60,6 +60,12 @@ def nothing_hangs():
 
 def audited(workers=3, rate=1.0, estimator=EST, **more):
     return AuditedMPEncodedData(ROWS, estimator, num_workers=workers, num_shards=SHARDS, audit_rate=rate, **more)
+
+
+def meeting(handle, plan):
+    """Return a handle whose workers meet the faults of a plan from now on."""
+    handle._retry.inner = plan.over(handle._retry.inner)
+    return handle
 
 
 def step(handle, estimator=EST):
@@ -362,14 +368,13 @@ def test_everything_that_a_retired_worker_delivered_is_computed_again(tmp_path):
         assert len(handle.last_round_audited_shards) == SHARDS // 2
 
 
-def test_survivors_that_cannot_take_over_defer_the_quarantine(tmp_path):
+def test_survivors_that_cannot_take_over_defer_the_quarantine():
     # arrivals: 6 of the round, 6 of the audit, 1 of the witness, then the shards that would move
-    plan = faults.Plan(tmp_path, "before update", "exception", hits=(13,))
-    estimator = faults.Estimator(EST, plan)
-    with audited(estimator=estimator) as handle:
+    plan = ChaosPlan().raise_(ValueError("a row is wrong"), skip=13)
+    with meeting(audited(), plan) as handle:
         handle.arm_corruption(on(more, shard=1, role="primary"))
-        assert step(handle, estimator) == CLEAN
-        assert plan.struck()
+        assert step(handle) == CLEAN
+        plan.check()
         (receipt,) = handle.audit_receipts
         assert receipt.quarantine_status == "deferred:staging_failed"
         assert receipt.suspected_workers == (1,)
@@ -380,15 +385,14 @@ def test_survivors_that_cannot_take_over_defer_the_quarantine(tmp_path):
 # Together with losses
 
 
-def test_worker_that_dies_during_its_audit_is_recovered(tmp_path):
-    plan = faults.Plan(tmp_path, "before update", "SIGKILL", hits=(8,))  # 6 arrivals of the round come first
-    estimator = faults.Estimator(EST, plan)
-    with audited(estimator=estimator) as handle:
-        assert step(handle, estimator) == CLEAN
-        assert plan.struck()
+def test_worker_that_dies_during_its_audit_is_recovered():
+    plan = ChaosPlan().kill(skip=8)  # 6 arrivals of the round come first
+    with meeting(audited(), plan) as handle:
+        assert step(handle) == CLEAN
+        plan.check()
         assert handle.audit_receipts == []
         assert sum(handle._failures.values()) == 1
-        assert step(handle, estimator) == CLEAN
+        assert step(handle) == CLEAN
         assert len(handle.last_round_audited_shards) == SHARDS
 
 
@@ -415,13 +419,12 @@ def test_recovered_payloads_are_audited_by_another_worker():
         assert {one.suspected_workers for one in handle.audit_receipts} <= {(2,), ()}
 
 
-def test_user_error_is_raised_as_ever(tmp_path):
-    plan = faults.Plan(tmp_path, "before update", "exception", hits=(2,))
-    estimator = faults.Estimator(EST, plan)
-    with audited(estimator=estimator) as handle:
+def test_user_error_is_raised_as_ever():
+    plan = ChaosPlan().raise_(ValueError("a row is wrong"), skip=2)
+    with meeting(audited(), plan) as handle:
         with pytest.raises(TaskError, match="a row is wrong"):
-            step(handle, estimator)
-        assert step(handle, estimator) == CLEAN
+            step(handle)
+        assert step(handle) == CLEAN
 
 
 # Audits by hand

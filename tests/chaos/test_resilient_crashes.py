@@ -13,12 +13,12 @@ import threading
 import time
 from functools import cache
 
-import fault_support as faults
 import numpy as np
 import psutil
 import pytest
 from leaks import FULL, nothing_hangs_and_nothing_is_left_behind  # noqa: F401 - a fixture
 
+from mixle.testing import ChaosPlan
 from mixle.stats import GaussianEstimator, MixtureEstimator
 from mixle.utils.parallel.planner import LocalEncodedData
 from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
@@ -34,6 +34,23 @@ ROWS = [float(x) for x in np.random.RandomState(7).normal(size=160)] + [
 ]
 EST = MixtureEstimator([GaussianEstimator()] * 2)
 
+#: How each fault is planned.
+PLANNED = {
+    "SIGKILL": lambda plan, at: plan.kill(at=at),
+    "SIGSTOP": lambda plan, at: plan.stop(at=at),
+    "SIGSEGV": lambda plan, at: plan.segfault(at=at),
+    "exit 0": lambda plan, at: plan.exit(0, at=at),
+    "exit 1": lambda plan, at: plan.exit(1, at=at),
+    "exception": lambda plan, at: plan.raise_(ValueError("a row is wrong"), at=at),
+    "MemoryError": lambda plan, at: plan.raise_(MemoryError("no room"), at=at),
+    "rlimit": lambda plan, at: plan.out_of_memory(at=at),
+    "lock held": lambda plan, at: plan.hold_lock(5.0 if FULL else 0.4, at=at),
+    "garbage": lambda plan, at: plan.garble("noise", at=at),
+    "half": lambda plan, at: plan.garble("half", at=at),
+    "oversize": lambda plan, at: plan.garble("oversize", at=at),
+    "slow": lambda plan, at: plan.delay(0.3, at=at, times=1),
+    "unpicklable": lambda plan, at: plan.garble("unpicklable", at=at),
+}
 #: What must come of a fault that strikes inside a worker. "lost" is the kind of the loss that the receipt names, and
 #: the fit has the bits of a clean one; "raised" is the type that the call raises, nobody is retired, and the call works
 #: when it is made again; "nothing" is a slow worker, which is left alone.
@@ -53,9 +70,7 @@ OUTCOME = {
     "slow": ("nothing", None),
     "unpicklable": ("raised", TypeError),
 }
-#: A reply that cannot be pickled is tried once more with cloudpickle, so an exception that strikes once is not met.
-ELSEWHERE = {("exception", "reply"): ("nothing", None)}
-POINTS = ("load", "encode", "init", "before update", "mid update", "after update", "reply", "score", "recover")
+POINTS = ("load", "encode", "init", "before", "mid_update", "after", "reply", "score", "recover")
 #: Where the fault strikes the process from outside: the launcher, a worker just born, a pool that is being closed.
 OUTSIDE = {
     ("launcher", "SIGKILL"): "launcher",
@@ -93,12 +108,12 @@ def cells():
     return chosen[:SLICE]
 
 
-def said(handle, estimator=EST, plan=None):
+def said(handle):
     """Return what a short fit says: digests and the score."""
-    start = handle.pysp_seq_initialize(estimator, 3, 0.5)
-    first = handle.pysp_seq_estimate(estimator, start)
-    second = handle.pysp_seq_estimate(estimator, first)
-    count, score = handle.pysp_seq_log_density_sum(second if plan is None else faults.Model(second, plan))
+    start = handle.pysp_seq_initialize(EST, 3, 0.5)
+    first = handle.pysp_seq_estimate(EST, start)
+    second = handle.pysp_seq_estimate(EST, first)
+    count, score = handle.pysp_seq_log_density_sum(second)
     return start.digest(), first.digest(), second.digest(), count, score.hex()
 
 
@@ -108,12 +123,11 @@ def clean(shards):
 
 
 @pytest.mark.parametrize(("fault", "point", "workers"), cells(), ids=lambda value: str(value).replace(" ", "_"))
-def test_crash_table(fault, point, workers, tmp_path):
-    what, kind = ELSEWHERE.get((fault, point), OUTCOME[fault])
-    # two losses of a shard: where it was first, and where it is recovered
-    hits = (0, workers) if point == "recover" else (0,)
-    plan = faults.Plan(tmp_path, "before update" if point == "recover" else point, fault, hits)
-    estimator = faults.Estimator(EST, plan)
+def test_crash_table(fault, point, workers):
+    what, kind = OUTCOME[fault]
+    # a shard is recovered after the loss of the worker where it was first
+    recovers = point == "recover"
+    plan = PLANNED[fault](ChaosPlan().kill(at="before") if recovers else ChaosPlan(), point)
     options = {"num_workers": workers, "sub_chunks": 2, "max_retries": 3}
     caught = []
     raised = kind if what == "raised" else ZeroDivisionError
@@ -127,7 +141,8 @@ def test_crash_table(fault, point, workers, tmp_path):
                 caught.append(error)
         raise AssertionError("it was raised again and again")
 
-    with attempt(lambda: ResilientMPEncodedData(ROWS, estimator, **options)) as handle:
+    # a plan happens on every handle that is given it
+    with attempt(lambda: ResilientMPEncodedData(ROWS, EST, policies=[] if caught else [plan], **options)) as handle:
         losses, run = [], handle._retry.settle
 
         def settle(gone, receipt):
@@ -135,22 +150,23 @@ def test_crash_table(fault, point, workers, tmp_path):
             losses.append(receipt.losses[-1])
 
         handle._retry.settle = settle
-        start = attempt(lambda: handle.pysp_seq_initialize(estimator, 3, 0.5))
-        first = attempt(lambda: handle.pysp_seq_estimate(estimator, start))
-        second = attempt(lambda: handle.pysp_seq_estimate(estimator, first))
-        count, score = attempt(lambda: handle.pysp_seq_log_density_sum(faults.Model(second, plan)))
-        assert plan.struck()
+        start = attempt(lambda: handle.pysp_seq_initialize(EST, 3, 0.5))
+        first = attempt(lambda: handle.pysp_seq_estimate(EST, start))
+        second = attempt(lambda: handle.pysp_seq_estimate(EST, first))
+        count, score = attempt(lambda: handle.pysp_seq_log_density_sum(second))
+        plan.check()
         assert (start.digest(), first.digest(), second.digest(), count, score.hex()) == clean(workers)
         lost_while_loading = sum(handle._failures.values()) - len(losses)
-        if what == "lost":
-            assert {loss.kind for loss in losses} <= {kind, "unknown"}  # a status may come late on a loaded machine
-            assert len(losses) + lost_while_loading >= 1
+        kinds = ({kind} if what == "lost" else set()) | ({"signal"} if recovers else set())
+        if kinds:
+            assert {loss.kind for loss in losses} <= {*kinds, "unknown"}  # a status may come late on a loaded machine
+            assert len(losses) + lost_while_loading >= (what == "lost") + recovers
         else:
             assert (losses, handle._failures) == ([], {})
         assert bool(caught) == (what == "raised")
         assert all(isinstance(error, RuntimeError) for error in caught)
         assert handle._blacklist == set()
-        assert len(handle._retry.live()) == workers or what == "lost"
+        assert len(handle._retry.live()) == workers or kinds
 
 
 def launcher_of(handle):
@@ -159,21 +175,11 @@ def launcher_of(handle):
 
 @pytest.mark.parametrize(("point", "fault"), OUTSIDE, ids=str)
 @pytest.mark.parametrize("workers", [1, 2, 3, 4] if FULL else [2])
-def test_faults_from_outside(point, fault, workers, monkeypatch):
-    number = getattr(signal, fault)
-    if point == "start":
-        from mixle.utils.parallel.transports.process import ProcessTransport
-
-        opened = ProcessTransport.open
-
-        def strike(self, source):
-            opened(self, source)
-            os.kill(self.process(0).pid, number)
-
-        monkeypatch.setattr(ProcessTransport, "open", strike)
-    with ResilientMPEncodedData(ROWS, EST, num_workers=workers, sub_chunks=2) as handle:
+def test_faults_from_outside(point, fault, workers):
+    plan = ChaosPlan() if point == "launcher" else PLANNED[fault](ChaosPlan(), point)
+    with ResilientMPEncodedData(ROWS, EST, num_workers=workers, sub_chunks=2, policies=[plan]) as handle:
         if point == "launcher":
-            launcher = launcher_of(handle)
+            launcher, number = launcher_of(handle), getattr(signal, fault)
 
             def hook(worker, process):
                 if worker == 0:
@@ -190,12 +196,10 @@ def test_faults_from_outside(point, fault, workers, monkeypatch):
             assert kinds == ({expected} if expected else set())
             assert sum(handle._failures.values()) == (1 if point == "start" else 0)
             assert said(handle) == clean(workers)
-        else:
-            for process in handle._procs.values():
-                os.kill(process.pid, number)
         began = time.monotonic()
         handle.close()
         assert time.monotonic() - began < 3.0
+        plan.check()
 
 
 @pytest.mark.parametrize("seed", [1])

@@ -26,6 +26,15 @@ def test_retry_recovers_a_killed_worker_with_the_same_bits():
         assert fit(handle) == clean
 
 
-def test_local_rows_take_no_policies():
-    with pytest.raises(ValueError, match="takes no policies; use backend='mp'"):
-        encoded_data(ROWS, ESTIMATOR, policies=[Retry(2)])
+def test_local_rows_take_policies_too():
+    with encoded_data(ROWS, ESTIMATOR, num_shards=4, policies=[Retry(2)]) as handle:
+        assert isinstance(handle.transport, Retry)
+        found = fit(handle)
+    with encoded_data(ROWS, ESTIMATOR, num_shards=4) as handle:
+        assert fit(handle) == found
+
+
+@pytest.mark.parametrize("backend", ["local", "mp"])
+def test_one_policy_of_a_kind(backend):
+    with pytest.raises(ValueError, match="Retry is given 2 times"):
+        encoded_data(ROWS, ESTIMATOR, backend=backend, policies=[Retry(2), Retry(3)])

@@ -51,6 +51,7 @@ class Chaos(Policy):
         """Refuse what this transport cannot meet, and begin a ledger."""
         self.ledger = Ledger()
         self._counts: dict[type, int] = {}
+        self._announced = False
         self._last: Any = None
         self._wrapped: Any = None
         for fault in self.faults:
@@ -148,20 +149,27 @@ class Chaos(Policy):
 
     def _faulty(self, task: Any) -> Any:
         """Return the task with the faults that its round may meet; the very task if there are none."""
+        if not self._announced and task is not self._last:  # no handle drives this transport
+            self._new_round(task)
+        return self._wrapped if task is self._last and self._wrapped is not None else task
+
+    def round_begins(self, task: Task) -> None:
+        """Count a round of a handle; what policies compute besides belongs to it, or meets nothing."""
+        self._announced = True
+        self._new_round(task)
+
+    def _new_round(self, task: Any) -> None:
         kind = type(task)
-        if kind not in _POINTS or not self.faults:
-            return task
-        if task is not self._last:  # a recomputation, an audit: they belong to the same round
-            self._last = task
-            self._counts[kind] = number = self._counts.get(kind, 0) + 1
-            if kind is Accumulate:
-                self.ledger.rounds = number
-            faults = tuple(item for item in self._at(*_POINTS[kind]) if item[1].round in {None, number})
-            points = _POINTS[kind]
-            self._wrapped = None
-            if faults:
-                self._wrapped = ChaosTask(task, (points[0], points[1], points[2]), self._scene(faults, number))
-        return task if self._wrapped is None else self._wrapped
+        self._last, self._wrapped = task, None
+        points = _POINTS.get(kind)
+        if points is None:
+            return
+        self._counts[kind] = number = self._counts.get(kind, 0) + 1
+        if kind is Accumulate:
+            self.ledger.rounds = number
+        faults = tuple(item for item in self._at(*points) if item[1].round in {None, number})
+        if faults:
+            self._wrapped = ChaosTask(task, (points[0], points[1], points[2]), self._scene(faults, number))
 
     def _from_outside(self, at: str) -> None:
         """Send signals to worker processes."""

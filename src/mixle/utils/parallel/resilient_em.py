@@ -8,12 +8,12 @@ recovered round has the bits of a clean one. And a running sum is a checkpoint: 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mixle._facade import publish
-from mixle.errors import HandleClosed
+from mixle.errors import BackendError, HandleClosed
 from mixle.utils.parallel.folding.fold import checkpointed_fold, finite_guarded_fold, fold_results
 from mixle.utils.parallel.folding.handle import Handle
 from mixle.utils.parallel.folding.inputs import (
@@ -27,6 +27,7 @@ from mixle.utils.parallel.folding.inputs import (
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.folding.tasks import Accumulate
 from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.policies.base import stack
 from mixle.utils.parallel.policies.retry import Retry, check_retries
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from mixle.utils.parallel.folding.handle import EStep
     from mixle.utils.parallel.folding.tasks import Result, Task
     from mixle.utils.parallel.folding.transport import Transport
+    from mixle.utils.parallel.policies.base import Policy
     from mixle.utils.parallel.policies.losses import Loss, RoundReceipt
     from mixle.utils.parallel.policies.speculate import Difference
 
@@ -75,6 +77,8 @@ class ResilientMPEncodedData(Handle):
         Row weights, finite and at least 0.
     speculate : bool
         Let idle workers repeat what a slow one still owes; the first reply is used.
+    policies : iterable of Policy
+        What happens to the workers before this class recovers from it, e.g. a `mixle.testing.ChaosPlan`.
     telemetry : Telemetry, optional
         Where a record per rank and round is sent.
     run_id : str, optional
@@ -129,6 +133,7 @@ class ResilientMPEncodedData(Handle):
         num_shards: Any = None,
         weights: Any = None,
         speculate: bool = False,
+        policies: Iterable[Policy] = (),
         telemetry: Telemetry | None = None,
         run_id: str | None = None,
     ) -> None:
@@ -140,7 +145,7 @@ class ResilientMPEncodedData(Handle):
         self.num_workers = _workers(num_workers, len(rows))
         shard_map = choose_map(Strided(self.num_workers), len(rows), num_shards=num_shards) or Strided(1)
         source = make_source(rows, encoder, shard_map, self.sub_chunks, check_weights(weights, len(rows)), estimator)
-        pool = _pool(self.num_workers, worker_timeout_s, step_timeout_s)
+        pool = _inside(_pool(self.num_workers, worker_timeout_s, step_timeout_s), policies)
         self._kill_hook: Hook | None = None
         self._armed: Hook | None = None
         self._retry = Retry(self.max_retries, speculate=speculate).over(pool)
@@ -311,6 +316,18 @@ def _workers(wanted: Any, rows: int) -> int:
     if isinstance(wanted, bool) or not hasattr(type(wanted), "__index__"):
         raise TypeError(f"num_workers must be a number of processes, not {wanted!r}")
     return max(1, min(int(wanted), rows))
+
+
+def _inside(pool: Transport, policies: Iterable[Policy]) -> Transport:
+    """Return the pool inside policies that belong under `Retry`."""
+    given = list(policies)
+    outer = [policy for policy in given if getattr(policy, "order", 0) >= Retry.order]
+    if outer:
+        raise BackendError(
+            f"{type(outer[0]).__name__} belongs outside of the recovery that this handle brings with it; "
+            "use encoded_data(rows, estimator, backend='mp', policies=[...])"
+        )
+    return stack(pool, given)
 
 
 def _pool(num_workers: int, worker_timeout_s: float, step_timeout_s: float | None) -> Transport:

@@ -42,6 +42,9 @@ def run_round(transport: Transport, task: Task, watch: Watch | None = None) -> l
     RoundLosses
         If workers were lost and no policy recomputed their shards.
     """
+    begins = getattr(transport, "round_begins", None)  # of a policy that counts rounds
+    if begins is not None:
+        begins(task)
     arrived: dict[int, Result] = {}
     losses: RoundLosses | None = None
     try:
