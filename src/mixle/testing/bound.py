@@ -57,6 +57,15 @@ class Chaos(Policy):
         for fault in self.faults:
             self._refuse(fault)
 
+    def rearm(self, faults: tuple[Fault, ...]) -> None:
+        """Take other faults from now on, with a clean record and rounds counted anew."""
+        self.ledger.close()
+        self.faults = faults
+        self.ledger, self._last, self._wrapped = Ledger(), None, None
+        self._counts.clear()
+        for fault in faults:
+            self._refuse(fault)
+
     def _refuse(self, fault: Fault) -> None:
         has_workers, has_processes = hasattr(self.inner, "workers"), hasattr(self.inner, "process")
         lacks = None
