@@ -18,8 +18,8 @@ import psutil
 import pytest
 from leaks import FULL, nothing_hangs_and_nothing_is_left_behind  # noqa: F401 - a fixture
 
-from mixle.testing import ChaosPlan
 from mixle.stats import GaussianEstimator, MixtureEstimator
+from mixle.testing import ChaosPlan
 from mixle.utils.parallel.planner import LocalEncodedData
 from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
 

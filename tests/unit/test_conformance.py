@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -21,14 +22,14 @@ from mixle.utils.parallel.planner import LocalEncodedData, encoded_data, registe
 
 
 class TestLocal(BackendConformance):
-    lacks = {"close": "it holds nothing and stays usable"}
+    lacks: ClassVar = {"close": "it holds nothing and stays usable"}
 
     def handle(self, rows, estimator, **options):
         return encoded_data(rows, estimator, backend="local", **options)
 
 
 class TestThreads(BackendConformance):
-    lacks = {"close": "it holds nothing and stays usable"}
+    lacks: ClassVar = {"close": "it holds nothing and stays usable"}
 
     def handle(self, rows, estimator, **options):
         options.setdefault("num_shards", 3)
@@ -102,7 +103,9 @@ class Foreign:
 
 
 class TestForeign(BackendConformance):
-    lacks = dict.fromkeys(("core", "policies", "shards", "sub_chunks", "weights"), "it is another framework's")
+    lacks: ClassVar = dict.fromkeys(
+        ("core", "policies", "shards", "sub_chunks", "weights"), "it is another framework's"
+    )
 
     def handle(self, rows, estimator):
         return Foreign(rows, estimator)
@@ -136,7 +139,9 @@ class Relabelling(Executor):
 
     def map(self, task):
         for result in super().map(task):
-            yield replace(result, shard={0: 1, 1: 0}.get(result.shard, result.shard)) if len(self.shards) > 1 else result
+            yield (
+                replace(result, shard={0: 1, 1: 0}.get(result.shard, result.shard)) if len(self.shards) > 1 else result
+            )
 
 
 class Forgetful(Executor):
@@ -164,7 +169,7 @@ class Unweighted(Executor):
 
 
 class Leaking(Executor):
-    children: list = []
+    children: ClassVar = []
 
     def close(self):
         super().close()
@@ -174,7 +179,7 @@ class Leaking(Executor):
 class Keeping(Executor):
     """Its threads live on."""
 
-    pools: list = []
+    pools: ClassVar = []
 
     def close(self):
         self.pools.append(self.pool)
@@ -224,7 +229,7 @@ def failure(transport, test):
     for case in cases:
         try:
             method(*case)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - any failure is one
             return error
     return None
 

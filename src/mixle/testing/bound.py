@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from mixle.errors import BackendError
-from mixle.testing.fault import DEADLY, UPDATE, Fault
+from mixle.testing.fault import DEADLY, Fault
 from mixle.testing.ledger import Ledger, note
 from mixle.testing.strikes import signal_of
 from mixle.testing.task import ChaosEncoder, ChaosTask, Scene
@@ -17,8 +17,6 @@ from mixle.utils.parallel.folding.tasks import Accumulate, Initialize, Score
 from mixle.utils.parallel.policies.base import Policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mixle.utils.parallel.folding.tasks import Result, Task
     from mixle.utils.parallel.folding.transport import Source
 

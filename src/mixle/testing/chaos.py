@@ -111,8 +111,8 @@ class ChaosPlan(Policy):
                 raise TypeError(f"a plan is made of faults, e.g. ChaosPlan().kill(worker=1), not of {fault!r}")
             if self.faults.count(fault) > 1:
                 raise ContractError(f"{fault!r} is planned twice: say times=2")
-        self._uses: list[Chaos] = []
-        self._family: list[ChaosPlan] = [self]
+        self.uses: list[Chaos] = []
+        self.family: list[ChaosPlan] = [self]
 
     # What may happen
 
@@ -255,8 +255,8 @@ class ChaosPlan(Policy):
 
     def _grown(self, faults: Iterable[Fault]) -> ChaosPlan:
         plan = type(self)(faults)
-        plan._family = self._family
-        self._family.append(plan)
+        plan.family = self.family
+        self.family.append(plan)
         return plan
 
     def __or__(self, other: ChaosPlan) -> ChaosPlan:
@@ -271,7 +271,7 @@ class ChaosPlan(Policy):
     def log(self) -> list[Firing]:
         """What struck so far, in the order of time, on all handles that were given this plan."""
         found = []
-        for place, use in enumerate(self._uses, 1):
+        for place, use in enumerate(self.uses, 1):
             for entry in use.ledger.entries():
                 fault = self.faults[entry["fault"]]
                 where = (entry["round"], entry["worker"], entry["shard"])
@@ -289,10 +289,8 @@ class ChaosPlan(Policy):
         return tuple(fault for fault in self.faults if not self._struck_enough(fault))
 
     def _struck_enough(self, fault: Fault) -> bool:
-        counts = [0]
-        for place in range(1, len(self._uses) + 1):
-            counts.append(sum(one.fault == fault and one.handle == place for one in self.log))
-        return max(counts) >= (fault.times or 1)
+        handles = [one.handle for one in self.log if one.fault == fault]
+        return max(map(handles.count, handles), default=0) >= (fault.times or 1)
 
     def check(self) -> None:
         """Fail unless every planned fault struck as often as was planned: a test of a fault that never came is none.
@@ -305,12 +303,14 @@ class ChaosPlan(Policy):
         pending = self.pending
         if not pending:
             return
-        if not self._uses:
+        if not self.uses:
             raise AssertionError(f"{self!r} was given to no handle: encoded_data(..., policies=[plan])")
-        rounds = ", ".join(str(use.ledger.rounds) for use in self._uses)
+        rounds = ", ".join(str(use.ledger.rounds) for use in self.uses)
         struck = "".join(f"\n  struck: {one.fault!r} (round {one.round}, worker {one.worker})" for one in self.log)
         raise AssertionError(
-            f"planned and not met in {rounds} E-steps: " + ", ".join(map(repr, pending)) + (struck or "; nothing struck")
+            f"planned and not met in {rounds} E-steps: "
+            + ", ".join(map(repr, pending))
+            + (struck or "; nothing struck")
         )
 
     def check_family(self) -> None:
@@ -321,9 +321,9 @@ class ChaosPlan(Policy):
         AssertionError
             As `check`.
         """
-        used = [plan for plan in self._family if plan._uses]
-        if not used and len(self._family) > 1:
-            raise AssertionError(f"{self._family[-1]!r} was given to no handle: encoded_data(..., policies=[plan])")
+        used = [plan for plan in self.family if plan.uses]
+        if not used and len(self.family) > 1:
+            raise AssertionError(f"{self.family[-1]!r} was given to no handle: encoded_data(..., policies=[plan])")
         for plan in used:
             plan.check()
 
@@ -334,7 +334,7 @@ class ChaosPlan(Policy):
         from mixle.testing.bound import Chaos
 
         bound = Chaos(self.faults).over(transport)
-        self._uses.append(bound)
+        self.uses.append(bound)
         return bound
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Campaigns of wrong numbers: does what guards a fit see them, and does the finished model stay right?
+"""Campaigns of wrong numbers: whether what guards a fit sees them, and whether the finished model stays right.
 
 A fit is run again and again, each time with one fault: a flipped bit of one band (sign, exponent, a quarter of the
 mantissa), two bits, a bit that is stuck, a row read for another, a worker that is wrong now and then. Each fault is
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mixle.errors import BackendError
 from mixle.testing.bound import Chaos
@@ -146,7 +146,7 @@ class _Rig:
         self.clean = self.bare.run(estimator, self.start, rounds, None)
         self._guarded: _Fit | None = None
 
-    def __enter__(self) -> _Rig:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -281,7 +281,9 @@ class _Fit:
             except Exception as error:  # noqa: BLE001 - whatever it is, the fault was not passed over in silence
                 outcome.error = error
             after = self.told()
-            if outcome.told is None and (outcome.error is not None or any(b > a for a, b in zip(before, after, strict=True))):
+            if outcome.told is None and (
+                outcome.error is not None or any(b > a for a, b in zip(before, after, strict=True))
+            ):
                 outcome.told = number
             if outcome.error is not None:
                 return

@@ -105,11 +105,8 @@ def spoiled(estimator: Any, injection: Injection) -> tuple[Any, list[int]]:
     """
     struck: list[int] = []
     twin = copy.copy(estimator)
-    if injection.site == "m_step":
-        name, call = "estimate", _Estimate(estimator, injection, struck)
-    else:
-        name, call = "accumulator_factory", _Factory(estimator, injection, struck)
-    object.__setattr__(twin, name, call)
+    kind = _Estimate if injection.site == "m_step" else _Factory
+    object.__setattr__(twin, kind.name, kind(estimator, injection, struck))
     return twin, struck
 
 

@@ -13,7 +13,7 @@ __all__ = ["Census", "private_temporary_folder"]
 
 WAIT_S = 5.0  # how long a process that is ending may take
 _PROC = Path("/proc")
-_SHARED = Path("/dev/shm")  # noqa: S108 - looked at, nothing is made there
+_SHARED = Path("/dev/shm")
 
 
 class Census:

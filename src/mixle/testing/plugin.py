@@ -5,7 +5,7 @@ It is loaded by every run of pytest where this package is installed, so it impor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 

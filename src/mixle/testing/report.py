@@ -112,7 +112,9 @@ class Report:
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
         made = []
         for line, note in zip(lines, ["", *(cell.note for cell in self.cells)], strict=True):
-            words = [word.ljust(w) if i < 2 else word.rjust(w) for i, (word, w) in enumerate(zip(line, widths, strict=True))]
+            words = [
+                word.ljust(w) if i < 2 else word.rjust(w) for i, (word, w) in enumerate(zip(line, widths, strict=True))
+            ]
             made.append("  ".join([*words, *([note] if note else [])]).rstrip())
         return "\n".join(made)
 

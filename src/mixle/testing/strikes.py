@@ -64,7 +64,7 @@ def _hold_lock(fault: Fault) -> None:
         sum(range(3_000_000))
 
 
-def _out_of_memory(fault: Fault) -> None:
+def _out_of_memory(_fault: Fault) -> None:
     """Ask for more than a limit of this process allows, and lift the limit again."""
     import resource
 
