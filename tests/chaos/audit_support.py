@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from mixle.testing.numbers import altered, flipped
+
 
 class Faulty:
     """An estimator that computes wrongly in the processes whose ids stand in a file, by `fault(value)`."""
@@ -70,26 +72,10 @@ class Flip:
         return flip_number(value, self.bit)
 
 
-def arrays_of(value):
-    if isinstance(value, np.ndarray):
-        return [value] if value.dtype.kind == "f" and value.size else []
-    if isinstance(value, (tuple, list)):
-        return [array for item in value for array in arrays_of(item)]
-    return []
-
-
 def flip_number(value, bit):
-    """Return a copy of a statistic with bit `bit` (modulo their number) of its float arrays flipped."""
-    value = pickle.loads(pickle.dumps(value))
-    arrays = arrays_of(value)
-    bit %= sum(array.nbytes for array in arrays) * 8
-    for array in arrays:
-        if bit < array.nbytes * 8:
-            raw = array.reshape(-1).view(np.uint8)
-            raw[bit // 8] ^= np.uint8(1 << (bit % 8))
-            return value
-        bit -= array.nbytes * 8
-    raise AssertionError("no such bit")
+    """Return a copy of a statistic with bit `bit` (modulo their number) of its numbers flipped."""
+    number, bit = divmod(bit, 64)
+    return altered(value, number, flipped(bit))
 
 
 def times_one_and_a_bit(value):
