@@ -4,9 +4,9 @@ import sys
 
 import numpy as np
 import pytest
+from leaks import FULL, nothing_hangs_and_nothing_is_left_behind  # noqa: F401 - a fixture
 
 import mixle.stats as st
-from leaks import FULL, nothing_hangs_and_nothing_is_left_behind  # noqa: F401 - a fixture
 from mixle.errors import BackendError, RoundLosses
 from mixle.testing import ChaosPlan
 from mixle.utils.parallel.planner import encoded_data

@@ -97,9 +97,9 @@ def campaign(
     --------
     >>> from mixle.stats import GaussianEstimator, MixtureEstimator
     >>> rows = [i % 7 - 3.0 for i in range(60)] + [i % 5 + 20.0 for i in range(40)]
-    >>> report = campaign(MixtureEstimator([GaussianEstimator()] * 2), rows, ["payload"], ["exponent"], trials=3,
+    >>> report = campaign(MixtureEstimator([GaussianEstimator()] * 2), rows, ["payload"], ["mantissa 1"], trials=3,
     ...                   policies=[], backend="local")
-    >>> cell = report.cell("payload", "exponent")
+    >>> cell = report.cell("payload", "mantissa 1")
     >>> cell.injected, cell.detected, cell.escaped == cell.consequential
     (3, 0, True)
     """
