@@ -1,11 +1,11 @@
 """What every test has in common: nothing is left behind, and hypothesis has no clock."""
 
-import gc
 import os
 
 import hypothesis
-import psutil
 import pytest
+
+from mixle.testing.leaks import Census
 
 pytest_plugins = ["mixle.testing.plugin"]
 
@@ -17,9 +17,6 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 @pytest.fixture(autouse=True, scope="module")
 def no_process_is_left_behind():
     """Fail a test module that leaves a child process running."""
-    before = set(psutil.Process().children(recursive=True))
+    census = Census(kinds=["process"])
     yield
-    gc.collect()
-    children = [child for child in psutil.Process().children(recursive=True) if child not in before]
-    _, alive = psutil.wait_procs(children, timeout=5)
-    assert not alive, f"processes left behind: {alive}"
+    census.check()

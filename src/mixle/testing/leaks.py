@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 __all__ = ["Census", "private_temporary_folder"]
@@ -23,6 +23,9 @@ class Census:
     ----------
     folder : path, optional
         A folder of temporary files to watch.
+    kinds : iterable of str, optional
+        What to look at: some of "process", "thread", "descriptor", "shared memory", "temporary file"; all if not
+        given.
 
     Notes
     -----
@@ -40,19 +43,24 @@ class Census:
     []
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None = None, kinds: Iterable[str] | None = None) -> None:
         _collect()
+        self.kinds = None if kinds is None else frozenset(kinds)
         self.folder = None if folder is None else Path(folder)
         self._before: dict[str, dict[object, str]] = {kind: found() for kind, found in self._kinds().items()}
 
     def _kinds(self) -> dict[str, Callable[[], dict[object, str]]]:
-        return {
+        everything: dict[str, Callable[[], dict[object, str]]] = {
             "process": _processes,
             "thread": _threads,
             "descriptor": _descriptors,
             "shared memory": _segments,
             "temporary file": self._files,
         }
+        unknown = (self.kinds or frozenset()) - everything.keys()
+        if unknown:
+            raise ValueError(f"a census of {sorted(unknown)} cannot be made; kinds are {', '.join(everything)}")
+        return {kind: find for kind, find in everything.items() if self.kinds is None or kind in self.kinds}
 
     def _files(self) -> dict[object, str]:
         return {} if self.folder is None else {path: str(path) for path in _entries(self.folder)}
