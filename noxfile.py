@@ -94,7 +94,7 @@ def chaos(session: nox.Session) -> None:
 @nox.session
 def injections(session: nox.Session) -> None:
     """Corrupt numbers on purpose and see that it is told."""
-    run_marked(session, "injections")
+    run_marked(session, "injections", MIXLE_INJECTIONS="full")
 
 
 @nox.session
