@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mixle.testing import Census
+
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = """
 import os, subprocess, sys, tempfile, threading
@@ -126,6 +128,16 @@ def test_what_is_left_behind_is_named(tmp_path, monkeypatch):
 def test_workers_of_xdist_do_not_see_each_others_leaks(tmp_path):
     counts, _ = run(tmp_path, BACKENDS + PLANS.partition("def test_not_met")[0], "-n", "2")
     assert counts["passed"] == 11
+
+
+def test_a_census_looks_at_what_it_is_asked_for(tmp_path):
+    census = Census(tmp_path, kinds=["temporary file"])
+    with (tmp_path / "forgotten").open("w"):
+        assert census.left_behind(0.0) == [f"temporary file {tmp_path / 'forgotten'}"]
+    with pytest.raises(AssertionError, match="left behind:\n  temporary file"):
+        census.check(0.0)
+    with pytest.raises(ValueError, match=r"a census of \['threads'\] cannot be made; kinds are process, thread"):
+        Census(kinds=["threads"])
 
 
 def test_loading_the_plugin_costs_nothing():
