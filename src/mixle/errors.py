@@ -7,6 +7,7 @@ from typing import Any
 __all__ = [
     "ArityError",
     "BackendError",
+    "CheckpointError",
     "ContractError",
     "EmptyDataError",
     "HandleClosed",
@@ -190,3 +191,7 @@ class ImpossibleEvidenceError(MixleError, ValueError):
 
 class ArityError(RowError, ContractError):
     """A row with other fields than its model has."""
+
+
+class CheckpointError(MixleError, ValueError):
+    """A checkpoint that cannot be gone on from: torn, of another kind, or of another fit."""

@@ -7,6 +7,8 @@ import math
 import time
 from typing import Any
 
+from mixle.inference.checkpoint import trial_files
+from mixle.inference.checkpoint_file import CheckpointFile
 from mixle.inference.fitting import Fit, Fitted, NoObjective, warn_all
 from mixle.inference.loop import Loop
 from mixle.inference.options import check_cap, refuse_unbuilt, stream
@@ -35,6 +37,8 @@ def best_of(
     seed: int | None = None,
     fused_options: Any = None,
     weights: Any = None,
+    checkpoint: Any = None,
+    resume: bool = True,
 ) -> tuple[float, Any]:
     """Fit from several starts and return the best model with its score.
 
@@ -55,6 +59,9 @@ def best_of(
         As for `optimize`; `out` also gets a line per trial.
     fused_options
         Accepted at None.
+    checkpoint, resume
+        As for `optimize`; trial `k` has the file ``checkpoint.trialk``. The same call goes on with the trial that was
+        broken off.
 
     Returns
     -------
@@ -83,6 +90,7 @@ def best_of(
     refuse_unbuilt(None, None, None, "auto", "full", fused_options)
     settings["max_its"] = max(1, check_cap("max_its", max_its, -(2**63)))
     trials = max(1, check_cap("trials", trials, -(2**63)))
+    files = trial_files(checkpoint, resume, trials)
     state = stream(rng, seed)
     fit = Fit.checked(est, settings)
     how = Encoding.checked(settings)
@@ -91,18 +99,20 @@ def best_of(
         validating(vdata, enc_vdata, fit.estimator, resident.encoder) as validate,
     ):
         loop = dataclasses.replace(fit.loop, validate=validate)
-        best = _trials(fit, resident, state, trials, loop, out)
+        best = _trials(fit, resident, state, files, loop, out)
     warn_all(best.messages)
     return best.score, best.model
 
 
-def _trials(fit: Fit, resident: Resident, state: Any, trials: int, loop: Loop, out: Any) -> Fitted:
+def _trials(
+    fit: Fit, resident: Resident, state: Any, files: list[CheckpointFile | None], loop: Loop, out: Any
+) -> Fitted:
     best: Fitted | None = None
     failure: NoObjective | None = None
-    for trial in range(1, trials + 1):
+    for trial, file in enumerate(files, 1):
         score, interrupted = -math.inf, False
         try:
-            fitted = fit.run(resident, state, loop=loop)
+            fitted = fit.run(resident, state, loop=loop, file=file)
         except NoObjective as error:
             failure = error
         except KeyboardInterrupt:
@@ -115,7 +125,7 @@ def _trials(fit: Fit, resident: Resident, state: Any, trials: int, loop: Loop, o
         if out is not None and not interrupted:
             out.write(f"Trial {trial}. VLL={score:f}\n")
         if interrupted and best is not None:
-            best.messages.append(f"trial {trial} of {trials} was interrupted; the best model so far is returned")
+            best.messages.append(f"trial {trial} of {len(files)} was interrupted; the best model so far is returned")
             break
     if best is None:
         raise failure or NoObjective("EM did not produce a finite objective")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from mixle.inference.checkpoint import checkpoint_file
 from mixle.inference.fitting import Fit, warn_all
 from mixle.inference.options import refuse_unbuilt, stream
 from mixle.inference.provenance import EMStep
@@ -57,6 +58,8 @@ def optimize(
     max_seconds: float | None = None,
     weights: Any = None,
     num_shards: Any = None,
+    checkpoint: Any = None,
+    resume: bool = True,
 ) -> Any:
     """Fit a model to rows by EM.
 
@@ -126,6 +129,12 @@ def optimize(
     num_shards : int or shard map, optional
         How rows are cut into shards, on which the bits depend: an int is ``Strided(K)``. By default the process
         backend has one shard per worker, so the bits depend on their number; with `num_shards` they do not.
+    checkpoint : str or path-like, optional
+        File to which the fit is written after each iteration, with the one before in ``checkpoint.previous``. A killed
+        fit is gone on from by the same call, on any backend and any number of workers, and ends with the bits of an
+        unbroken one. The file stays; a finished fit is returned at once, or goes on if `max_its` was raised.
+    resume : bool
+        False refuses a `checkpoint` that exists: it is neither used nor lost. Without a file a fit begins either way.
 
     Returns
     -------
@@ -139,6 +148,11 @@ def optimize(
         than rows, and where no model scored a finite number ("did not produce a finite objective").
     TypeError
         For `rng` together with `seed`, or a `prev_estimate` that cannot encode rows.
+    CheckpointError
+        (a ValueError) if `checkpoint` is of another fit, naming the difference, if neither it nor the one before is
+        whole, and for rows without a digest.
+    SerializationError
+        (a ValueError) for a model without JSON, if there is a `checkpoint`.
     KeyboardInterrupt
         Before the first accepted step. Later an interrupt ends the fit with a warning, and the model reached so far is
         returned.
@@ -147,7 +161,8 @@ def optimize(
     -----
     UserWarning
         If the cap ended an unconverged fit, a step was rejected although ``delta`` is None, or rows were left out
-        because no component supports them.
+        because no component supports them. Once if `checkpoint` cannot be written: the fit goes on. If `checkpoint` is
+        torn and the one before it is used.
 
     Notes
     -----
@@ -168,6 +183,7 @@ def optimize(
     """
     settings = dict(locals(), started=time.monotonic())
     refuse_unbuilt(engine, precision, strategy, structure, schedule, fused_options)
+    file = checkpoint_file(checkpoint, resume)
     state = stream(rng, seed)
     fit = Fit.checked(estimator, settings, previous=prev_estimate)
     how = Encoding.checked(settings)
@@ -177,6 +193,6 @@ def optimize(
         validating(vdata, enc_vdata, fit.estimator, resident.encoder, fields) as validate,
     ):
         loop = dataclasses.replace(fit.loop, validate=validate)
-        fitted = fit.run(resident, state, previous=prev_estimate, loop=loop)
+        fitted = fit.run(resident, state, previous=prev_estimate, loop=loop, file=file)
     warn_all(fitted.messages)
     return fitted.model

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mixle.errors import EmptyDataError
+from mixle.inference.checkpoint import Record
+from mixle.inference.checkpoint_file import CheckpointFile
 from mixle.inference.loop import DocumentedSteps, FusedSteps, Loop, Outcome, Steps
 from mixle.inference.options import (
     as_estimator,
@@ -130,25 +132,49 @@ class Fit:
             chosen, starter, init_p, objective, loop, bool(settings.get("reuse_estep_ll", True)), settings.get("seed")
         )
 
-    def run(self, resident: Resident, state: Any, *, previous: Any = None, loop: Loop | None = None) -> Fitted:
-        """Fit the rows of `resident` from `previous`, or from a start drawn with `state`.
+    def run(
+        self,
+        resident: Resident,
+        state: Any,
+        *,
+        previous: Any = None,
+        loop: Loop | None = None,
+        file: CheckpointFile | None = None,
+    ) -> Fitted:
+        """Fit the rows of `resident` from `previous`, or from a start drawn with `state`; go on from `file`.
 
         Raises
         ------
         NoObjective
             (a ValueError) if no model scored a finite number.
+        CheckpointError
+            If `file` is of another fit.
         """
-        steps = self._steps(resident.handle)
+        steps, loop = self._steps(resident.handle), self.loop if loop is None else loop
         notes: list[str] = []
-        if previous is not None:
-            start, score = previous, steps.score(previous)
-        else:
-            start, score = self._draw(resident.handle, steps, state, notes)
-        outcome = (self.loop if loop is None else loop).run(steps, start, score)
+        record = None if file is None else Record(file, self, loop, resident.handle, state, previous)
+        outcome = None if record is None else record.load(notes)
+        if outcome is None:
+            outcome = self._begin(resident.handle, steps, state, previous, loop, record, notes)
+        elif record is not None and not loop.ended(outcome):
+            record.check_score(outcome, steps.score(outcome.reached))
+            outcome = loop.go_on(steps, outcome, record.keep)
         if outcome.model is None:
             raise NoObjective(self._why(outcome))
         model = attach(outcome.model, self._provenance(outcome, resident, steps, notes), owner=previous)
         return Fitted(model, outcome, self._messages(outcome))
+
+    def _begin(
+        self, handle: Any, steps: Steps, state: Any, previous: Any, loop: Loop, record: Record | None, notes: list[str]
+    ) -> Outcome:
+        if previous is not None:
+            start, score = previous, steps.score(previous)
+        else:
+            start, score = self._draw(handle, steps, state, notes)
+        if record is None:
+            return loop.run(steps, start, score)
+        record.begin(start, notes)
+        return loop.run(steps, start, score, record.keep)
 
     def _steps(self, handle: Any) -> Steps:
         from mixle.utils.parallel.folding.handle import is_ours

@@ -15,6 +15,9 @@ from mixle.inference.stopping import Score, StopRule
 __all__ = ["DocumentedSteps", "FusedSteps", "Loop", "Outcome", "Steps"]
 
 
+Keep = Callable[["Outcome"], None]
+
+
 class Steps(Protocol):
     """How the loop scores a model and steps from the model it scored last."""
 
@@ -124,6 +127,10 @@ class Outcome:
         Gain of the last iteration.
     stopped : str
         Why it ended, in the words of `FitProvenance.stopped`.
+    reached : object
+        The model that the next step starts from: the last accepted one.
+    history : list of (float, float, bool)
+        Objective, gain, and whether it was accepted, of each iteration.
     """
 
     model: Any
@@ -135,10 +142,12 @@ class Outcome:
     accepted: int = 0
     gain: float = math.inf
     stopped: str = "max_its"
+    reached: Any = None
+    history: list[tuple[float, float, bool]] = field(default_factory=list)
 
     def offer(self, model: Any, score: Score, validation: float | None, *, best: bool) -> None:
         """Note an accepted model; keep it if nothing better is kept already."""
-        self.last = score
+        self.reached, self.last = model, score
         self.accepted += 1
         if not best or self.model is None or self._better(score, validation):
             self.model, self.score, self.validation = model, score, validation
@@ -180,41 +189,67 @@ class Loop:
     on_step: Callable[[EMStep], Any] | None = None
     validate: Callable[[Any], float] | None = None
 
-    def run(self, steps: Steps, model: Any, start: Score) -> Outcome:
+    def run(self, steps: Steps, model: Any, start: Score, keep: Keep | None = None) -> Outcome:
         """Iterate from `model`, which `steps` has just scored as `start`.
 
         An interrupt (Ctrl-C) ends the loop and keeps what was reached; before the first accepted step it is raised.
+
+        Parameters
+        ----------
+        steps : Steps
+            How to step and to score.
+        model : distribution
+            The start.
+        start : Score
+            Its score.
+        keep : callable, optional
+            Called with the outcome so far before the first iteration and after each, before it is reported.
         """
-        outcome = Outcome(None, start, None, start, start)
+        outcome = Outcome(None, start, None, start, start, reached=model)
+        return self._guarded(steps, outcome, keep, begins=True)
+
+    def go_on(self, steps: Steps, outcome: Outcome, keep: Keep | None = None) -> Outcome:
+        """Iterate from where an earlier loop stood, whose last accepted model `steps` has just scored."""
+        return outcome if self.ended(outcome) else self._guarded(steps, outcome, keep, begins=False)
+
+    def ended(self, outcome: Outcome) -> bool:
+        """Return whether no iteration follows."""
+        return outcome.stopped in {"converged", "rejected"} or outcome.iterations >= self.max_its
+
+    def _guarded(self, steps: Steps, outcome: Outcome, keep: Keep | None, *, begins: bool) -> Outcome:
         try:
-            if start.finite:
-                outcome.offer(model, start, self._validation(model), best=self.track_best)
+            if begins and outcome.start.finite:
+                outcome.offer(outcome.reached, outcome.start, self._validation(outcome.reached), best=self.track_best)
                 outcome.accepted = 0
-            self._iterate(steps, model, outcome)
+            if begins and keep is not None:
+                keep(outcome)
+            self._iterate(steps, outcome, keep)
         except KeyboardInterrupt:
             if not outcome.accepted:
                 raise
             outcome.stopped = "interrupted"
         return outcome
 
-    def _iterate(self, steps: Steps, model: Any, outcome: Outcome) -> None:
-        current = outcome.start
-        for iteration in range(1, self.max_its + 1):
-            model = steps.step(model)
+    def _iterate(self, steps: Steps, outcome: Outcome, keep: Keep | None) -> None:
+        for iteration in range(outcome.iterations + 1, self.max_its + 1):
+            model = steps.step(outcome.reached)
             score = steps.score(model, last=iteration == self.max_its)
-            verdict = self.rule.judge(current, score)
+            verdict = self.rule.judge(outcome.last, score)
             validation = self._validation(model) if score.finite else None
             outcome.iterations, outcome.gain = iteration, verdict.gain
+            outcome.history.append((score.objective, verdict.gain, verdict.accepted))
             if verdict.accepted:
-                current = score
                 outcome.offer(model, score, validation, best=self.track_best)
+            if verdict.converged or not verdict.accepted:
+                outcome.stopped = "converged" if verdict.converged else "rejected"
+            if keep is not None:
+                keep(outcome)
             self.progress.step(iteration, score.objective, verdict, validation)
             if self.on_step is not None:
                 self.on_step(EMStep(iteration, model, score.objective, verdict.gain))
-            if verdict.converged or not verdict.accepted:
-                outcome.stopped = "converged" if verdict.converged else "rejected"
+            if self.ended(outcome):
                 return
-            if self.deadline is not None and iteration < self.max_its and time.monotonic() >= self.deadline:
+            if self.deadline is not None and time.monotonic() >= self.deadline:
                 outcome.stopped = "max_seconds"
                 return
 

@@ -11,7 +11,7 @@ from mixle.inference.adopted import adopt
 from mixle.inference.resident import rows_for
 from mixle.utils.parallel.folding.protocol import is_encoded_data_handle
 
-__all__ = ["validating"]
+__all__ = ["Validation", "validating"]
 
 
 @contextmanager
@@ -31,13 +31,26 @@ def validating(
         handle = enc_vdata if is_encoded_data_handle(enc_vdata) else adopt(enc_vdata, estimator, encoder)
         if handle is None:
             raise EmptyDataError("received no observations: the validation data have no rows")
-        yield _scorer(handle)
+        yield Validation(handle)
         return
     from mixle.utils.parallel.planner import encoded_data
 
     with encoded_data(rows_for(vdata, encoder, fields), estimator=estimator, encoder=encoder) as handle:
-        yield _scorer(handle)
+        yield Validation(handle)
 
 
-def _scorer(handle: Any) -> Callable[[Any], float]:
-    return lambda model: float(handle.pysp_seq_log_density_sum(model)[1])
+class Validation:
+    """The log-likelihood of a model on validation data.
+
+    Parameters
+    ----------
+    handle : EncodedFold
+        The encoded validation data.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+
+    def __call__(self, model: Any) -> float:
+        """Return the log-likelihood of `model`."""
+        return float(self.handle.pysp_seq_log_density_sum(model)[1])
