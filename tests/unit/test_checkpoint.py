@@ -66,6 +66,7 @@ def facts_in(path):
     return json.loads(unpack(path.read_bytes())[0])
 
 
+@pytest.mark.identity
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_goes_on_with_the_bits_of_an_unbroken_fit(name, tmp_path):
     rows, estimator = problem(name)
@@ -93,6 +94,7 @@ POOLS = {
 }
 
 
+@pytest.mark.identity
 @pytest.mark.parametrize(
     ("pool", "name"),
     [(pool, name) for pool in POOLS for name in MODELS if FULL or pool != "audited" or name == "mixture"],

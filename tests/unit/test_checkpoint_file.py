@@ -59,7 +59,7 @@ def test_what_is_written_is_read(tmp_path):
 def test_a_file_torn_at_any_byte_is_told(tmp_path):
     data = whole(tmp_path / "x")
     for size in range(len(data)):
-        with pytest.raises(CheckpointError, match="torn: it ends after [0-9]"):
+        with pytest.raises(CheckpointError, match=r"torn: it ends after [0-9]"):
             unpack(data[:size])
     with pytest.raises(CheckpointError, match="altered: its checksum does not hold"):
         unpack(data + b" ")

@@ -159,7 +159,7 @@ class Record:
         if to_plain(tuple(score)) != to_plain(tuple(outcome.last)):
             warn_user(
                 f"the model of {self.file.source} scores {score.objective!r} here and scored "
-                f"{outcome.last.objective!r} there, so the bits of this fit will be others than those of an unbroken one"
+                f"{outcome.last.objective!r} there, so the bits of this fit will not be those of an unbroken one"
             )
 
     def _check(self, text: dict[str, Any]) -> None:

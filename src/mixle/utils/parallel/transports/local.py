@@ -86,12 +86,15 @@ class LocalTransport(Transport):
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
         pool = ThreadPoolExecutor(min(threads, len(self.shards)), thread_name_prefix="mixle-shard")
+        done = 0
         try:
             waiting = [pool.submit(self.run, task, shard) for shard in self.shards]
-            for done in as_completed(waiting):
-                yield done.result()
+            for future in as_completed(waiting):
+                done += 1
+                yield future.result()
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            # Whoever gives a round up (Ctrl-C) does not wait for shards that are under way; they disturb nobody.
+            pool.shutdown(wait=done == len(self.shards), cancel_futures=True)
 
     def run(self, task: Task, shard: int, worker: int | None = None) -> Result:
         """Run `task` on one shard; there is only one worker, this process."""
