@@ -84,6 +84,51 @@ def test_another_seed_or_worker_count():
     assert digests[0] == digests[1] != digests[2]
 
 
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_a_worker_is_killed_in_the_middle_of_the_fit(workers):
+    done = run_demo("--data", "penguins", "--workers", workers, "--kill", "--iterations", "20")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    (told,) = re.findall(
+        r"^Iteration 3: worker (\d) \(process \d+\) was killed when it had its task\.$", done.stdout, re.MULTILINE
+    )
+    assert told == {"1": "0", "3": "1"}[workers]
+    assert re.search(r"^    told as: .*SIGKILL", done.stdout, re.MULTILINE)
+    again = re.search(r"computed again: \d+ shards \(([\d, ]+)\); used as they came: (\d+)", done.stdout)
+    if workers == "3":
+        assert again[1] == "1, 4, 7, 10, 13"
+        assert again[2] == "11"
+    assert "the loss cost" in done.stdout
+    assert "The bits are the same." in done.stdout
+    plain = run_demo("--data", "penguins", "--workers", "2", "--iterations", "20").stdout
+    assert re.findall(r"sha256 (\w+)", plain) == re.findall(r"sha256 (\w+)", done.stdout)
+
+
+def test_a_kill_in_the_shortest_fit():
+    done = run_demo("--data", "penguins", "--workers", "2", "--kill", "--iterations", "3")
+    assert "Iteration 2: worker 1 " in done.stdout
+    assert "The bits are the same." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--backend", "local"], "--kill happens to a pool of processes: leave out --backend local"),
+        (["--iterations", "2"], "--kill happens in the middle of a fit: give --iterations 3 or more"),
+    ],
+)
+def test_a_kill_that_cannot_be_is_refused(words, told, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["demo", "--kill", *words])
+    assert told in capsys.readouterr().err
+
+
+def test_a_fit_that_settles_before_the_kill_says_so(capsys):
+    words = ["--data", "penguins", "--rows", "1", "--components", "1", "--workers", "1", "--kill"]
+    assert main(["demo", *words]) == 0
+    assert "No worker was killed: the fit had settled before." in capsys.readouterr().out
+
+
 def test_differing_bits_are_an_error(monkeypatch, capsys):
     fits = iter(["a" * 64, "b" * 64])
 

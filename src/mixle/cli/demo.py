@@ -9,6 +9,7 @@ from typing import Any
 
 from mixle.cli.datasets import Table, load
 from mixle.cli.describe import describe
+from mixle.cli.incidents import INCIDENTS, Incident
 from mixle.cli.screen import Screen, counted
 
 __all__ = ["SHARDS", "Options", "run", "usable_cores"]
@@ -28,7 +29,7 @@ def usable_cores() -> int:
 
 @dataclass(frozen=True)
 class Options:
-    """What the demo is asked to do; `workers` None means one per usable core, 8 at most."""
+    """What the demo is asked to do; `workers` None means one per usable core, 8 at most; `incident` is one's word."""
 
     data: str
     rows: int | None
@@ -37,11 +38,12 @@ class Options:
     iterations: int
     seed: int
     backend: str
+    incident: str | None = None
 
 
 @dataclass
 class Fit:
-    """One fit and what it took."""
+    """One fit, what it took, and what is to happen to it."""
 
     where: str
     model: Any = None
@@ -49,6 +51,7 @@ class Fit:
     ready_s: float = 0.0
     fit_s: float = 0.0
     trace: list[float] = field(default_factory=list)
+    incident: Incident | None = None
 
 
 def run(options: Options, out: Screen, err: Screen) -> int:
@@ -85,9 +88,12 @@ def run(options: Options, out: Screen, err: Screen) -> int:
         out.say(f"Workers: {workers}, one for each shard ({options.workers:,} were asked for).")
     estimator = estimator_for(options.data, options.components)
     where = "one core" if alone else f"{counted(workers, 'workers')} ({options.backend})"
-    fits = [_fit(Fit(where), options.backend, workers, table, estimator, options, err)]
+    incident = INCIDENTS[options.incident]() if options.incident else None
+    fits = [_fit(Fit(where, incident=incident), options.backend, workers, table, estimator, options, err)]
     _trace(fits[0], rows, options, out)
     out.say("", *describe(fits[0].model, table), "")
+    if incident is not None:
+        incident.report(out)
     if not alone:
         fits.append(_fit(Fit("one core"), "local", 1, table, estimator, options, err))
     for fit in fits:
@@ -143,7 +149,14 @@ def _fit(fit: Fit, backend: str, workers: int, table: Table, estimator: Any, opt
     pool: dict[str, Any] = {} if backend == "local" else {"num_workers": workers}
     began = time.perf_counter()
 
+    def opened() -> Any:
+        if fit.incident is not None:
+            return fit.incident.open(table.rows, estimator, workers, SHARDS)
+        return encoded_data(table.rows, estimator, backend=backend, num_shards=SHARDS, **pool)
+
     def on_step(step: Any) -> None:
+        if fit.incident is not None:
+            fit.incident.step(step.iter, options.iterations)
         fit.trace.append(float(step.log_density))
         rate = len(table.rows) * len(fit.trace) / max(time.perf_counter() - began - fit.ready_s, 1e-9)
         err.show(
@@ -151,7 +164,7 @@ def _fit(fit: Fit, backend: str, workers: int, table: Table, estimator: Any, opt
         )
 
     try:
-        with encoded_data(table.rows, estimator, backend=backend, num_shards=SHARDS, **pool) as handle:
+        with opened() as handle:
             fit.ready_s = time.perf_counter() - began
             with warnings.catch_warnings():
                 # A fit that has not settled says so in the report.

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from mixle.cli.demo import SHARDS, Options, run
+from mixle.cli.incidents import INCIDENTS
 from mixle.cli.screen import Screen
 from mixle.cli.words import count
 
@@ -39,6 +40,14 @@ def add(commands: Any) -> argparse.ArgumentParser:
         default="mp",
         help="where the first fit runs (default: mp); the second runs on one core. 'local': one fit, on one core",
     )
+    incidents = demo.add_mutually_exclusive_group()
+    incidents.add_argument(
+        "--kill",
+        dest="incident",
+        action="store_const",
+        const="kill",
+        help="kill a worker in the middle of the fit, and tell what happened",
+    )
     demo.set_defaults(run=_run, parser=demo)
     return demo
 
@@ -47,8 +56,16 @@ def options_of(read: argparse.Namespace) -> Options:
     """Return what the demo is asked to do; words that exclude each other end the program with usage."""
     if read.backend == "local" and read.workers is not None:
         read.parser.error("--backend local fits in this process: leave out --workers, or use --backend mp")
+    if read.incident is not None:
+        least = INCIDENTS[read.incident].least_iterations
+        if read.backend != "mp":
+            read.parser.error(f"--{read.incident} happens to a pool of processes: leave out --backend {read.backend}")
+        if read.iterations < least:
+            read.parser.error(f"--{read.incident} happens in the middle of a fit: give --iterations {least} or more")
     components = read.components or {"flights": 8, "penguins": 3}[read.data]
-    return Options(read.data, read.rows, components, read.workers, read.iterations, read.seed, read.backend)
+    return Options(
+        read.data, read.rows, components, read.workers, read.iterations, read.seed, read.backend, read.incident
+    )
 
 
 def _run(read: argparse.Namespace, out: Screen, err: Screen) -> int:
