@@ -1,4 +1,4 @@
-"""What resilience costs: deaths seen, stops told, a lost worker, the price without faults, pools opened and closed.
+"""What resilience costs: memory, deaths seen, stops told, a lost worker, the price without faults, pools in turn.
 
 Run ``python benchmarks/resilience.py [--yardstick FOLDER] [--cycles N] [--only NAME]``; prints Markdown tables.
 """
@@ -6,6 +6,7 @@ Run ``python benchmarks/resilience.py [--yardstick FOLDER] [--cycles N] [--only 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import os
 import signal
@@ -17,9 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 
-from mixle.stats import GaussianEstimator
+from mixle.stats import (
+    CategoricalEstimator,
+    CompositeEstimator,
+    DiagonalGaussianEstimator,
+    GaussianEstimator,
+    MixtureEstimator,
+    PoissonEstimator,
+)
 from mixle.utils.parallel.folding.tasks import Apply
 from mixle.utils.parallel.multiprocessing import MPEncodedData
 from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
@@ -202,7 +211,69 @@ def cycles(options: argparse.Namespace) -> None:
     table(f"Pools opened and closed ({spread(times)[0]} ms each)", head, lines)
 
 
-PARTS = {"deaths": deaths, "recovery": recovery, "overhead": overhead, "cycles": cycles}
+def proportional(pid: int) -> int:
+    """Return the proportional set size of a process in bytes."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def held_by_all() -> int:
+    """Return the proportional memory of this process and all workers."""
+    gc.collect()
+    own = psutil.Process()
+    return sum(proportional(pid) for pid in (own.pid, *(child.pid for child in own.children(recursive=True))))
+
+
+def encoded_bytes(shard: Any) -> int:
+    """Return the bytes of a shard as its encoder counts them."""
+    return int(shard.nbytes)
+
+
+def kept(rows: Any, estimator: Any, workers: int, shards: int | None) -> tuple[Any, int]:
+    """Return a pool that has drawn a start and made two steps, and the bytes that its rows take raw and encoded."""
+    handle: Any = ResilientMPEncodedData(rows, estimator, num_workers=workers, num_shards=shards)
+    model = handle.pysp_seq_initialize(estimator, 1, 0.01)
+    for _ in range(2):
+        model = handle.pysp_seq_estimate(estimator, model)
+    raw = os.fstat(handle.transport.inner._pool.spool.fd).st_size  # noqa: SLF001 - the file has no name
+    return handle, raw + sum(handle.apply(encoded_bytes))
+
+
+def rows_of_kind(kind: str, count: int) -> tuple[Any, Any]:
+    """Return rows and an estimator: a matrix of eight columns, or tuples of mixed types."""
+    rng = np.random.RandomState(0)
+    if kind == "matrix":
+        return rng.normal(size=(count, 8)), MixtureEstimator([DiagonalGaussianEstimator(8)] * 4)
+    columns = rng.normal(size=count), rng.randint(6, size=count), rng.poisson(4, size=count)
+    rows = [(float(x), "abcdef"[label], int(number)) for x, label, number in zip(*columns, strict=True)]
+    families = (GaussianEstimator(), CategoricalEstimator(), PoissonEstimator())
+    return rows, MixtureEstimator([CompositeEstimator(families)] * 4)
+
+
+def memory(_: argparse.Namespace) -> None:
+    """Measure the memory of all processes, less what they take without rows, against the rows raw and encoded."""
+    lines = []
+    cases = (("matrix", 2_000_000, 2), ("matrix", 2_000_000, 4), ("tuples", 2_000_000, 2), ("tuples", 2_000_000, 4))
+    for kind, count, workers in cases:
+        for shards in (None, 16):
+            handle, _ = kept(*rows_of_kind(kind, 1000), workers, shards)
+            idle = held_by_all()
+            handle.close()
+            rows, estimator = rows_of_kind(kind, count)
+            handle, need = kept(rows, estimator, workers, shards)
+            del rows
+            gc.collect()
+            ctypes.CDLL(None).malloc_trim(0)  # the driver's own rows are the user's
+            more = held_by_all() - idle
+            handle.close()
+            lines.append((kind, f"{count:,}", workers, shards or workers, need >> 20, more >> 20, f"{more / need:.3f}"))
+    head = ("rows", "n", "workers", "shards", "raw + encoded MiB", "PSS less idle MiB", "ratio")
+    table("Shared rows (at most 1.3)", head, [tuple(map(str, line)) for line in lines])
+
+
+PARTS = {"memory": memory, "deaths": deaths, "recovery": recovery, "overhead": overhead, "cycles": cycles}
 
 
 def main() -> None:

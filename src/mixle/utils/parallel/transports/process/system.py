@@ -23,6 +23,7 @@ __all__ = [
     "read_at",
     "read_only",
     "seal",
+    "trim_heap",
     "write_at",
 ]
 
@@ -76,6 +77,16 @@ def parent_death_signal(number: int) -> None:
 
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+
+
+def trim_heap() -> None:
+    """Give memory that was freed back to the system; elsewhere than with glibc nothing happens."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def above_standard(fd: int) -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mixle.errors import PayloadError
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.faults import fault_of
-from mixle.utils.parallel.folding.tasks import Result, execute
+from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score, execute
 from mixle.utils.parallel.transports.process import system, wire
 from mixle.utils.parallel.transports.process.mailbox import read_letter
 from mixle.utils.parallel.transports.process.parcels import KnownDefinitions, dumps_reply
@@ -159,6 +159,7 @@ class Worker:
         self.definitions = KnownDefinitions()
         self.spool: SpoolReader | None = None
         self.resident: dict[int, Shard] = {}
+        self.encoded = False
 
     def serve(self) -> None:
         """Handle frames until the driver closes the pipe."""
@@ -183,11 +184,15 @@ class Worker:
             fault = fault_of(error)
         if head.flags & wire.ARMED:
             self.rendezvous(head)
+        self.encoded = False
         for shard, keep in items:
             result = Result(shard, 0, 0.0, None, None, self.receipt(), fault)
             if fault is None:
                 result = self.work(task, shard, keep)
             self.reply(head, result)
+        if self.encoded or not isinstance(task, (Accumulate, Score)):
+            # Unpickled rows and the draws of a start leave holes in the heap that no round fills.
+            system.trim_heap()
         flush_streams()
 
     def rendezvous(self, head: wire.Head) -> None:
@@ -214,6 +219,7 @@ class Worker:
 
     def encode(self, shard: int) -> Shard:
         """Encode a shard from the rows of the pool."""
+        self.encoded = True
         if self.spool is None:
             self.spool = SpoolReader(self.birth.files["rows"], self.definitions)
         return self.spool.encode(shard)
