@@ -69,6 +69,10 @@ def weights_of(shard):
     return [chunk.weights for chunk in shard.chunks]
 
 
+def encoded_bytes(shard):
+    return shard.nbytes
+
+
 def pid(shard):
     return os.getpid()
 
