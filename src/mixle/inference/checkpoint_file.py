@@ -93,14 +93,14 @@ class CheckpointFile:
             name = None
         if not isinstance(name, str):
             raise TypeError(f"checkpoint is the path of a file, for example 'fit.checkpoint', not {path!r}")
-        self.path = Path(name).resolve()
+        try:
+            self.path = Path(name).resolve()
+            wrong = _wrong(self.path) if name else "is a folder; name a file in it"
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"checkpoint={name!r} cannot be reached: {error}") from error
+        if wrong:
+            raise CheckpointError(f"checkpoint={name!r} {wrong}")
         self.previous, self.refused = (self.path.with_name(self.path.name + end) for end in (".previous", ".refused"))
-        if not name or self.path.is_dir():
-            raise CheckpointError(f"checkpoint={name!r} is a folder; name a file in it")
-        if not self.path.parent.is_dir():
-            raise CheckpointError(f"checkpoint={name!r}: there is no folder {self.path.parent}; make it first")
-        if self.path.exists() and not self.path.is_file():
-            raise CheckpointError(f"checkpoint={name!r} is no regular file; name a file that can be replaced")
         self.source = self.path
         self._token = os.urandom(16).hex()
         self._known = {self._token}
@@ -213,6 +213,17 @@ class CheckpointFile:
                 temporary.unlink()
             raise
         return temporary
+
+
+def _wrong(path: Path) -> str:
+    """Return why there can be no checkpoint at `path`, empty if there can."""
+    if path.is_dir():
+        return "is a folder; name a file in it"
+    if not path.parent.is_dir():
+        return f"is in no folder: there is no folder {path.parent}; make it first"
+    if path.exists() and not path.is_file():
+        return "is no regular file; name a file that can be replaced"
+    return ""
 
 
 def _sweep(folder: Path, prefix: str) -> None:
