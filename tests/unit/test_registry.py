@@ -64,7 +64,9 @@ def announce(monkeypatch):
 
 
 def test_built_in_backends_are_there():
-    assert available_encoded_data_backends() == ["local", "mp", "multiprocessing"]
+    assert available_encoded_data_backends() == [
+        "component_parallel", "local", "model_parallel", "mp", "mp_model", "multiprocessing",
+    ]  # fmt: skip
     for backend in ("local", "LOCAL", " local ", None):
         assert isinstance(encoded_data(ROWS, PlainEstimator(), backend=backend), LocalEncodedData)
 
@@ -72,7 +74,7 @@ def test_built_in_backends_are_there():
 @pytest.mark.parametrize(
     ("backend", "words"),
     [
-        ("lcal", r"Unknown backend 'lcal'. Did you mean 'local'\? Usable here: local, mp, multiprocessing"),
+        ("lcal", r"Unknown backend 'lcal'. Did you mean 'local'\? Usable here: component_parallel, local"),
         ("dsk", r"Unknown backend 'dsk'. Did you mean 'dask'\? Usable here: .* not built yet: .*dask"),
         ("zzz", r"Unknown backend 'zzz'. Usable here"),
         ("dask", "backend 'dask' is not built yet. Usable here"),

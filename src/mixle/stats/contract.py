@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.errors import ContractError, KeyValidationError, RowError, UnscorableObservation
+from mixle.stats.decomposition import Decomposition
 from mixle.stats.serialize import Serializable
 
 __all__ = [
@@ -284,6 +285,17 @@ class ProbabilityDistribution(Serializable, ABC):
         from mixle.stats.kernel import Kernel
 
         return Kernel(self, engine, estimator)
+
+    def decomposition(self) -> Decomposition:
+        """Return along which axis this model falls into parts; a law without parts is one unit.
+
+        Examples
+        --------
+        >>> from mixle.stats import GaussianDistribution, MixtureDistribution
+        >>> MixtureDistribution([GaussianDistribution(0.0, 1.0)] * 3).decomposition().child_roles
+        ('component_0', 'component_1', 'component_2')
+        """
+        return Decomposition.atomic()
 
     def get_prior(self) -> Any:
         """Return the conjugate prior, or None."""

@@ -22,6 +22,7 @@ from mixle.stats.contract import (
     SequenceEncodableProbabilityDistribution,
     parts_given,
 )
+from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.starts import seed_fields
 
 __all__ = [
@@ -76,6 +77,10 @@ class CompositeDistribution(SequenceEncodableProbabilityDistribution):
             raise ValueError("a Composite needs at least one field")
         self.count = len(self.dists)
         self.name, self.keys = name, keys
+
+    def decomposition(self) -> Decomposition:
+        """Return the axis of the fields."""
+        return axis_of(DecompAxis.FACTOR, [f"factor_{i}" for i in range(self.count)])
 
     def dist_to_encoder(self) -> CompositeEncoder:
         """Return the encoder of the fields."""

@@ -23,6 +23,7 @@ from mixle.stats.contract import (
     ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
 )
+from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.starts import seed_fields
 
 __all__ = ["RecordAccumulator", "RecordDistribution", "RecordEncoder", "RecordEstimator", "RecordSampler"]
@@ -136,6 +137,10 @@ class RecordDistribution(SequenceEncodableProbabilityDistribution):
     def dists(self) -> tuple[Any, ...]:
         """Return the laws in the order of the fields."""
         return tuple(self.fields.values())
+
+    def decomposition(self) -> Decomposition:
+        """Return the axis of the fields."""
+        return axis_of(DecompAxis.FACTOR, [str(field) for field in self.fields])
 
     def dist_to_encoder(self) -> RecordEncoder:
         """Return the encoder of the fields."""

@@ -19,6 +19,7 @@ from mixle.stats.contract import (
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp
 from mixle.stats.sums import block_sum, scale_suff_stat
 
 __all__ = [
@@ -184,6 +185,10 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
         self.len_dist = NullDistribution() if len_dist is None else len_dist
         self.len_normalized = bool(len_normalized)
         self.name, self.keys = name, keys
+
+    def decomposition(self) -> Decomposition:
+        """Return the axis of the elements, which is one unit of model."""
+        return Decomposition(DecompAxis.SEQUENCE, 1, ReductionOp.SUM)
 
     def dist_to_encoder(self) -> SequenceEncoder:
         """Return the encoder."""

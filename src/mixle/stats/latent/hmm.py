@@ -10,6 +10,7 @@ import numpy as np
 
 from mixle.stats.combinators.null import NullDistribution
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution, parts_given
+from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.domains import probabilities
 from mixle.stats.latent.hmm_chain import initial_law, not_built_in, terminal_mask, transition_laws
 from mixle.stats.latent.hmm_decode import decode, smooth
@@ -216,6 +217,10 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
             terminal_states=self.terminal_states,
             suff_stat=prior,
         )
+
+    def decomposition(self) -> Decomposition:
+        """Return the axis of the states."""
+        return axis_of(DecompAxis.STATE, [f"state_{i}" for i in range(len(self.topics))])
 
     def dist_to_encoder(self) -> HiddenMarkovDataEncoder:
         """Return the encoder."""

@@ -16,6 +16,7 @@ from mixle.stats.contract import (
     SequenceEncodableProbabilityDistribution,
     parts_given,
 )
+from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp, axis_of
 from mixle.stats.domains import fraction, nonnegative, probabilities
 from mixle.stats.keys import has_keys
 from mixle.stats.kinds import log_or_floor
@@ -130,6 +131,13 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         children = [component.estimator(pseudo_count) for component in self.components]
         prior = None if pseudo_count is None else self.w
         return MixtureEstimator(children, None, prior, pseudo_count, self.name, self.keys)
+
+    def decomposition(self) -> Decomposition:
+        """Return the axis of the components."""
+        roles = [f"component_{k}" for k in range(self.num_components)]
+        pooled = self.keys != (None, None)
+        reduction = ReductionOp.LOGSUMEXP_RESPONSIBILITY
+        return axis_of(DecompAxis.COMPONENT, roles, reduction, engine_axis=0, key_pooling=pooled)
 
     def dist_to_encoder(self) -> Any:
         """Return the components' encoder, or one that encodes for each of them where they differ."""

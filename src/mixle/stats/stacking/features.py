@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mixle.stats.stacking.frame import Frame
+from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.plan import DENSE_LABELS, Attached, Plan
 from mixle.stats.sums import BLOCK
 
@@ -48,7 +49,9 @@ def product(e: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
     if 1 < len(e) <= TILE and e.shape[1] <= INNER:
         np.matmul(e, f, out=out)
         return
-    for start, stop in tiles(len(e)):
+
+    def tile(cut: tuple[int, int]) -> None:
+        start, stop = cut
         part, target = e[start:stop], out[start:stop]
         single = len(part) == 1
         if single:  # one row would be a matrix-vector product, which rounds differently
@@ -58,6 +61,8 @@ def product(e: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
             target += np.matmul(part[:, p : p + INNER], f[p : p + INNER])
         if single:
             out[start] = target[0]
+
+    each(tile, tiles(len(e)))
 
 
 class Features:

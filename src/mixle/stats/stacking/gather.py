@@ -6,6 +6,7 @@ digits are summed again about the means just found.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from mixle.stats.domains import VARIANCE_FLOOR
 from mixle.stats.kinds import CodeCounts, LinearSums, seen_labels
 from mixle.stats.stacking.features import Features, fill_pairs, tiles
+from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.natural import sparse_labels
 from mixle.stats.stacking.statistic import OptionalWeights, StackedStatistic
 from mixle.stats.sums import Moments
@@ -58,8 +60,7 @@ class Gather:
         """Add a block of rows; `block` is its feature block if that is still standing."""
         if len(self.groups) == 1:
             block = self.features.fill(start, stop) if block is None else block
-            for a, b in self.tiles:
-                self.sums[a:b] += r[a:b] @ block.T
+            each(partial(self._add_tile, block.T, r), self.tiles)
         else:
             for g, group in enumerate(self.groups):
                 block = self.features.fill(start, stop, g)
@@ -75,6 +76,10 @@ class Gather:
             self.label_sums += by_label @ np.ascontiguousarray(r[:, :rows].T)
         for (index, k), scatter in self.own.items():
             scatter.add(start, stop, self.centres[index, k], r[k])
+
+    def _add_tile(self, features: np.ndarray, r: np.ndarray, cut: tuple[int, int]) -> None:
+        a, b = cut
+        self.sums[a:b] += r[a:b] @ features
 
     def finish(self) -> None:
         """Find the components whose scatter lost its digits; `again` is then to be fed the same blocks."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mixle.stats.kinds import LOG_ZERO
+from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.plan import Attached
 from mixle.stats.stacking.tree import Slot
 
@@ -90,16 +92,18 @@ class GeneralParts:
             a, b, where = part.span(start, stop)
             if a == b:
                 continue
-            for k, dist in enumerate(self.members[part.slot.index]):
-                key = (part.slot.index, k)
-                payload = None if key in self._scores else self._cut(part, k, a, b)
-                if payload is not None:
-                    values = dist.seq_log_density(payload)
-                else:
-                    if key not in self._scores:
-                        self._scores[key] = np.asarray(dist.seq_log_density(self._payload(part, k)))
-                    values = self._scores[key][a:b]
-                out[k, where] += np.maximum(values, LOG_ZERO)
+            each(partial(self._score_one, part, (a, b), where, out), range(self.count))
+
+    def _score_one(self, part: Attached, own: tuple[int, int], where: Any, out: np.ndarray, k: int) -> None:
+        key, dist = (part.slot.index, k), self.members[part.slot.index][k]
+        payload = None if key in self._scores else self._cut(part, k, *own)
+        if payload is not None:
+            values = dist.seq_log_density(payload)
+        else:
+            if key not in self._scores:
+                self._scores[key] = np.asarray(dist.seq_log_density(self._payload(part, k)))
+            values = self._scores[key][own[0] : own[1]]
+        out[k, where] += np.maximum(values, LOG_ZERO)
 
     def update(self, start: int, stop: int, r: np.ndarray) -> None:
         """Give the members' accumulators their weights for chunk rows ``start:stop``."""
@@ -107,17 +111,24 @@ class GeneralParts:
             a, b, where = part.span(start, stop)
             if a == b:
                 continue
-            for k in range(self.count):
-                key = (part.slot.index, k)
-                weights = np.array(r[k, where])
-                # a mixture's start looks at the whole chunk: block by block its components would change places
-                whole = key in self._kept or (self._rng is not None and hasattr(self._accumulator(part, k), "start"))
-                payload = None if whole else self._cut(part, k, a, b)
-                if payload is not None:
-                    self._feed(part, k, payload, weights)
-                else:
-                    kept = self._kept.setdefault(key, np.zeros(self._own_rows(part)))
-                    kept[a:b] = weights
+            one = partial(self._update_one, part, (a, b), where, r)
+            if self._rng is None:
+                each(one, range(self.count))
+            else:  # members draw from one stream, in order
+                for k in range(self.count):
+                    one(k)
+
+    def _update_one(self, part: Attached, own: tuple[int, int], where: Any, r: np.ndarray, k: int) -> None:
+        key = (part.slot.index, k)
+        weights = np.array(r[k, where])
+        # a mixture's start looks at the whole chunk: block by block its components would change places
+        whole = key in self._kept or (self._rng is not None and hasattr(self._accumulator(part, k), "start"))
+        payload = None if whole else self._cut(part, k, *own)
+        if payload is not None:
+            self._feed(part, k, payload, weights)
+        else:
+            kept = self._kept.setdefault(key, np.zeros(self._own_rows(part)))
+            kept[own[0] : own[1]] = weights
 
     def _feed(self, part: Attached, k: int, payload: Any, weights: np.ndarray) -> None:
         accumulator = self._accumulator(part, k)

@@ -7,16 +7,18 @@ statistics. Memory beyond the chunk does not depend on its length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.stats.kinds import LOG_ZERO
-from mixle.stats.stacking.features import Features, aligned, use_dense
+from mixle.stats.stacking.features import Features, aligned, tiles, use_dense
 from mixle.stats.stacking.frame import frame_of_model, frame_of_rows, normals
 from mixle.stats.stacking.gather import Gather
 from mixle.stats.stacking.general import GeneralParts
+from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.natural import Natural, impossible
 from mixle.stats.stacking.plan import Attached, Plan, attach
 from mixle.stats.stacking.statistic import StackedStatistic
@@ -76,6 +78,7 @@ class Walk:
         self._masked = [part for part in leaves if part.rows is not None and part.rows.outside is not None]
         self._based = [part for part in leaves if _base(part, 0, 0) is not None]
         self._row = aligned(2, BLOCK)
+        self._tiles = tiles(self.count)
 
     def log_densities(self) -> Iterator[tuple[int, int, np.ndarray]]:
         """Yield (start, stop, log-density plus log-weight of each component (K, n padded)) per block."""
@@ -128,8 +131,7 @@ class Walk:
         bad = impossible(top) if top.min() <= LOG_ZERO / 10 else None
         if bad is not None:
             top[bad] = 0.0
-        np.subtract(out, top, out=out)
-        np.exp(out, out=out)
+        each(partial(_exponentials, out, top), self._tiles)
         np.add.reduce(out, axis=0, out=total)
         if bad is not None:
             out[:, bad] = 0.0
@@ -137,7 +139,7 @@ class Walk:
         density = np.log(total[:rows])
         density += top[:rows]
         np.divide(1.0, total, out=total)
-        np.multiply(out, total, out=out)
+        each(partial(_multiply, out, total), self._tiles)
         if width > rows:
             out[:, rows:] = 0.0
         if self._based:
@@ -229,6 +231,17 @@ class Walk:
                     gather.again(start, stop, r)
                 gather.settle()
         return gather.statistic(self.general.values(), signature(estimators))
+
+
+def _exponentials(out: np.ndarray, top: np.ndarray, cut: tuple[int, int]) -> None:
+    part = out[cut[0] : cut[1]]
+    np.subtract(part, top, out=part)
+    np.exp(part, out=part)
+
+
+def _multiply(out: np.ndarray, by: np.ndarray, cut: tuple[int, int]) -> None:
+    part = out[cut[0] : cut[1]]
+    np.multiply(part, by, out=part)
 
 
 def _mask(parts: Sequence[Attached], start: int, stop: int, out: np.ndarray, value: float) -> None:

@@ -66,7 +66,21 @@ _MP_HANDLE = Builtin(
     frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
 )
 
-_ENCODED_DATA_BACKENDS: dict[str, Factory] = {"local": _LOCAL, "mp": _mp, "multiprocessing": _mp}
+_MODEL = Builtin(
+    "model_parallel",
+    "mixle.utils.parallel.model_parallel",
+    "ModelParallelEncodedData",
+    frozenset({*MODEL_PARTS, "num_workers", "sub_chunks", "weights"}),
+)
+
+_ENCODED_DATA_BACKENDS: dict[str, Factory] = {
+    "local": _LOCAL,
+    "mp": _mp,
+    "multiprocessing": _mp,
+    "model_parallel": _MODEL,
+    "component_parallel": _MODEL,
+    "mp_model": _MODEL,
+}
 _TRANSPORTS: dict[str, Callable[..., Transport]] = {}
 
 #: Backends with a name of their own that cannot be used: why, and what to do.
@@ -75,9 +89,6 @@ _UNUSABLE = {
     "spark": "not built yet",
     "dask": "not built yet",
     "ray": "not built yet",
-    "component_parallel": "not built yet",
-    "model_parallel": "not built yet",
-    "mp_model": "not built yet",
     "torchrun": "not supported: torch devices can be planned for, rows are worked on by numpy",
     "lightning": "not supported: torch devices can be planned for, rows are worked on by numpy",
     "pl": "not supported: torch devices can be planned for, rows are worked on by numpy",

@@ -13,7 +13,7 @@ from mixle._limits import one_blas_thread
 from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
 from mixle.utils.parallel.folding.shards import Shard, encode_shard, pick
 from mixle.utils.parallel.folding.tasks import Accumulate, Score
-from mixle.utils.parallel.planning.catalog import CalibrationCatalog, CalibrationRecord, workload_name
+from mixle.utils.parallel.planning.catalog import CalibrationCatalog, CalibrationRecord, host_kind, workload_name
 from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, exact_int
 from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes
 from mixle.utils.parallel.planning.precision import precision_name
@@ -108,6 +108,7 @@ def calibrate_resources(
         None if estimator is None else estimate_estimator_stat_nbytes(estimator),
         time.time(),
         tuple(results),
+        host_kind(),
     )
     _store(record, catalog, catalog_path)
     return measured

@@ -9,7 +9,7 @@ from typing import Any, Self
 from mixle.utils.parallel.planning.devices import Resources, write_text
 from mixle.utils.parallel.planning.precision import precision_name
 
-__all__ = ["CalibrationCatalog", "CalibrationRecord", "workload_name"]
+__all__ = ["CalibrationCatalog", "CalibrationRecord", "host_kind", "measured_resources", "workload_name"]
 
 _WORKLOADS = {"score": "score", "estep": "estep", "accumulate": "estep", "em": "em"}
 
@@ -52,6 +52,8 @@ class CalibrationRecord:
         Seconds since the epoch.
     device_results : tuple of dict
         Per device ``device_name, success, elapsed_seconds, throughput, error``.
+    host : str or None
+        Kind of machine that was measured, as `host_kind` names it.
     """
 
     model_type: str
@@ -66,6 +68,7 @@ class CalibrationRecord:
     statistic_bytes: int | None = None
     timestamp: float = 0.0
     device_results: tuple[dict[str, Any], ...] = ()
+    host: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable calibration record."""
@@ -82,6 +85,7 @@ class CalibrationRecord:
             "timestamp": self.timestamp,
             "resources": self.resources.to_dict(),
             "device_results": [dict(result) for result in self.device_results],
+            "host": self.host,
         }
 
     @classmethod
@@ -172,3 +176,59 @@ class CalibrationCatalog:
     def load(cls, path: Any) -> Self:
         """Load a calibration catalog from disk."""
         return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+
+def host_kind() -> str:
+    """Return what kind of machine this is: its architecture and the processor's name where the system tells.
+
+    Examples
+    --------
+    >>> "/" in host_kind()
+    True
+    """
+    import platform
+
+    name = platform.processor()
+    try:
+        with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
+            name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{platform.machine()}/{name}"
+
+
+def measured_resources(
+    resources: Resources, catalog: CalibrationCatalog, model_type: str | None = None, workload: str | None = "estep"
+) -> Resources:
+    """Return `resources` at the speeds that a catalog has for this model on this kind of host.
+
+    Devices are matched by name. A newest record that lacks one of them, or is of another kind of host, changes
+    nothing: speeds of two measurements are not comparable.
+
+    Parameters
+    ----------
+    resources : Resources
+        Devices as they are known.
+    catalog : CalibrationCatalog
+        What was measured.
+    model_type : str, optional
+        Class name of the model.
+    workload : str, optional
+        "estep" by default.
+
+    Examples
+    --------
+    >>> catalog = CalibrationCatalog()
+    >>> record = catalog.add(CalibrationRecord("Gaussian", "estep", Resources.single_cpu(throughput=5.0), 10, 3))
+    >>> measured_resources(Resources.single_cpu(), catalog, "Gaussian").fastest().throughput
+    5.0
+    """
+    from dataclasses import replace
+
+    here = host_kind()
+    found = [r for r in catalog.records if r.matches(model_type, workload, None) and r.host in (None, here)]
+    record = max(reversed(found), key=lambda one: one.timestamp, default=None)
+    speeds = {} if record is None else {device.name: device.throughput for device in record.resources.devices}
+    if not all(device.name in speeds for device in resources.devices):
+        return resources
+    return Resources(tuple(replace(device, throughput=speeds[device.name]) for device in resources.devices))

@@ -11,10 +11,11 @@ from typing import Any
 from mixle.utils.parallel.folding.shards import pick
 from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, exact_int
 from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes, payload_nbytes
+from mixle.utils.parallel.planning.partition import share
 from mixle.utils.parallel.planning.placement import Placement, PlacementShard
 from mixle.utils.parallel.planning.precision import dtype_bytes
 
-__all__ = ["plan", "share"]
+__all__ = ["plan"]
 
 
 @dataclass(frozen=True)
@@ -43,23 +44,6 @@ class _Costs:
             return max(1, rows)
         per_row = max(1.0, (self.encoded_row + self.transient_row) * self.safety)
         return max(1, int((memory - self.fixed) / per_row))
-
-
-def share(weights: Sequence[float], total: int) -> list[int]:
-    """Split `total` in proportion to `weights`: floors first, then one to whoever is furthest below its share.
-
-    Examples
-    --------
-    >>> share([1.0, 3.0], 5)
-    [1, 4]
-    """
-    whole = math.fsum(weights)
-    shares = [weight / whole for weight in weights]
-    counts = [math.floor(part * total) for part in shares]
-    while sum(counts) < total:
-        behind = max(range(len(counts)), key=lambda i: shares[i] - counts[i] / total)
-        counts[behind] += 1
-    return counts
 
 
 def plan(

@@ -8,6 +8,7 @@ from typing import Any
 
 from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, exact_int
 from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes
+from mixle.utils.parallel.planning.partition import share
 
 __all__ = ["ModelShard", "model_sharding_plan"]
 
@@ -94,7 +95,7 @@ def model_sharding_plan(
     if least > count:
         raise ValueError(f"min_components_per_shard={least} exceeds the {count} components of the model")
     devices = _chosen(resources, max(1, min(len(resources.devices), count // least)))
-    sizes = _sizes([device.throughput for device in devices], count, least)
+    sizes = share([device.throughput for device in devices], count, least)
     parameters = estimate_model_nbytes(model)
     statistics = parameters if estimator is None else estimate_estimator_stat_nbytes(estimator)
     shards, start = [], 0
@@ -111,14 +112,3 @@ def _chosen(resources: Resources, count: int) -> list[DeviceSpec]:
     """Return the `count` fastest devices, in the order they were given."""
     fastest = sorted(resources.devices, key=lambda device: -device.throughput)[:count]
     return [device for device in resources.devices if device in fastest]
-
-
-def _sizes(weights: list[float], count: int, least: int) -> list[int]:
-    whole = math.fsum(weights)
-    shares = [weight / whole for weight in weights]
-    sizes = [max(least, math.floor(share * count)) for share in shares]
-    while sum(sizes) > count:
-        sizes[max(range(len(sizes)), key=lambda i: (sizes[i] > least, sizes[i]))] -= 1
-    while sum(sizes) < count:
-        sizes[max(range(len(sizes)), key=lambda i: shares[i] - sizes[i] / count)] += 1
-    return sizes
