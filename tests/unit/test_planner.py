@@ -98,28 +98,6 @@ def test_local_resources_are_named_and_share_memory():
     assert names(Resources.discover(include_torch=False, cpu_workers=2)) == ["cpu:0", "cpu:1"]
 
 
-@pytest.mark.parametrize(
-    ("files", "cpus"),
-    [
-        ({"/sys/fs/cgroup/cpu.max": ["150000", "100000"]}, 2),
-        ({"/sys/fs/cgroup/cpu.max": ["max", "100000"]}, 8),
-        (
-            {
-                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": ["300000"],
-                "/sys/fs/cgroup/cpu/cpu.cfs_period_us": ["100000"],
-            },
-            3,
-        ),
-        ({"/sys/fs/cgroup/cpu/cpu.cfs_quota_us": ["-1"], "/sys/fs/cgroup/cpu/cpu.cfs_period_us": ["100000"]}, 8),
-        ({}, 8),
-    ],
-)
-def test_the_limits_of_a_container_count(monkeypatch, files, cpus):
-    monkeypatch.setattr(discover, "_words", lambda path: files.get(path, []))
-    monkeypatch.setattr(discover.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    assert discover.usable_cpus() == cpus
-
-
 def test_mpi_slots_come_from_the_communicator_or_the_launcher(monkeypatch):
     assert names(Resources.from_mpi(types.SimpleNamespace(Get_size=lambda: 2))) == ["mpi:0", "mpi:1"]
     for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS"):

@@ -164,6 +164,9 @@ class Resources:
     def discover(cls, include_torch: bool = True, cpu_workers: int | None = None, precision: Any | None = None) -> Self:
         """Best-effort local resource discovery with no required extras.
 
+        The memory of the CPU slots is what this process may use: the smallest limit of its control groups, Slurm or
+        Kubernetes, at most the machine's, in equal parts; no slot has more than the limit of a single process.
+
         Parameters
         ----------
         include_torch : bool
@@ -174,8 +177,11 @@ class Resources:
             Precision of all devices.
         """
         from mixle.utils.parallel.planning.discover import torch_devices
+        from mixle.utils.parallel.planning.limits import read_limits
 
-        cpus = cls.local(cpu_workers or 1, precision=precision).devices
+        count, limits = exact_int(cpu_workers, "cpu_workers", 1, optional=True) or 1, read_limits()
+        known = [limit for limit in (limits.memory_bytes, _times(limits.process_bytes, count)) if limit is not None]
+        cpus = cls.local(count, min(known, default=None), precision).devices
         return cls(cpus + (torch_devices(precision) if include_torch else ()))
 
     @classmethod
@@ -279,6 +285,10 @@ class Resources:
     def load(cls, path: Any) -> Self:
         """Load resources from a JSON file created by `save`."""
         return cls.from_json(Path(path).read_text(encoding="utf-8"))
+
+
+def _times(value: int | None, count: int) -> int | None:
+    return None if value is None else value * count
 
 
 def write_text(path: Any, text: str) -> None:

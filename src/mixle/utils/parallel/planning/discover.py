@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from mixle.utils.parallel.planning.devices import DeviceSpec
@@ -16,36 +14,16 @@ _MPI_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS"
 
 
 def usable_cpus() -> int:
-    """Return the processors that this process may use: its affinity, cut by the limit of its container.
+    """Return the processors that this process may use: affinity, control groups, Slurm and Kubernetes count.
 
     Examples
     --------
     >>> usable_cpus() >= 1
     True
     """
-    affinity = getattr(os, "sched_getaffinity", None)
-    count = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    quota = _cgroup_cpus()
-    return max(1, count if quota is None else min(count, quota))
+    from mixle.utils.parallel.planning.limits import read_limits
 
-
-def _cgroup_cpus() -> int | None:
-    """Return the whole processors that the control group allows (both layouts), None without a limit."""
-    words = _words("/sys/fs/cgroup/cpu.max")
-    if not words:
-        words = _words("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") + _words("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
-    try:
-        quota, period = (float(word) for word in words)
-    except ValueError:
-        return None
-    return math.ceil(quota / period) if quota > 0.0 and period > 0.0 else None
-
-
-def _words(path: str) -> list[str]:
-    try:
-        return Path(path).read_text(encoding="ascii").split()
-    except (OSError, ValueError):
-        return []
+    return read_limits().cpus
 
 
 def mpi_size(comm: Any | None) -> int:
