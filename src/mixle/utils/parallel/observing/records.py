@@ -16,7 +16,9 @@ __all__ = ["RankRecord", "record_rank_round", "records_from_events"]
 _COUNTS = ("rank", "round", "bytes_processed", "accumulator_bytes", "n_obs")
 _SECONDS = ("e_step_seconds", "m_step_seconds")
 #: Facts in `extra` that add up over several records of a rank and round.
-ADDITIVE = frozenset({"cpu_seconds", "major_faults", "minor_faults", "phases", "shards", "throttled_seconds"})
+ADDITIVE = frozenset(
+    {"cpu_seconds", "major_faults", "minor_faults", "phases", "predicted_seconds", "shards", "throttled_seconds"}
+)
 #: Names of measurements, which `extra` may not use.
 MEASUREMENTS = ("rank", "round", *_SECONDS, "bytes_processed", "accumulator_bytes", "n_obs", "total_seconds")
 

@@ -174,6 +174,8 @@ def _record(of: _Round, rank: int, arrived: list[_Arrival], common: dict[str, An
     }
     extra: dict[str, Any] = {"shards": sorted(result.shard for result in arrived), "phases": phases, **common}
     extra["cpu_seconds"] = _total(receipts, "cpu_seconds")
+    if all("predicted_seconds" in receipt for receipt in receipts):
+        extra["predicted_seconds"] = _total(receipts, "predicted_seconds")
     for name in ("minor_faults", "major_faults"):
         if any(name in receipt for receipt in receipts):
             extra[name] = int(_total(receipts, name))

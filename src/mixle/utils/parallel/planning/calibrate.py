@@ -6,14 +6,13 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from mixle._limits import one_blas_thread
 from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
 from mixle.utils.parallel.folding.shards import Shard, encode_shard, pick
 from mixle.utils.parallel.folding.tasks import Accumulate, Score
-from mixle.utils.parallel.planning.catalog import CalibrationCatalog, CalibrationRecord, host_kind, workload_name
+from mixle.utils.parallel.planning.catalog import CalibrationCatalog, CalibrationRecord, host_kind, keep, workload_name
 from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, exact_int
 from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes
 from mixle.utils.parallel.planning.precision import precision_name
@@ -110,17 +109,8 @@ def calibrate_resources(
         tuple(results),
         host_kind(),
     )
-    _store(record, catalog, catalog_path)
+    keep(record, catalog, catalog_path)
     return measured
-
-
-def _store(record: CalibrationRecord, catalog: CalibrationCatalog | None, path: Any | None) -> None:
-    if catalog is not None:
-        catalog.add(record)
-    if path is not None:
-        kept = CalibrationCatalog.load(path) if Path(path).exists() else CalibrationCatalog()
-        kept.add(record)
-        kept.save(path)
 
 
 def _measure(device: DeviceSpec, shard: Shard, model: Any, estimator: Any, kind: str, repeats: int) -> dict[str, Any]:

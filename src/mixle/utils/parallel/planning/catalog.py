@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from mixle.errors import SerializationError
 from mixle.utils.parallel.planning.devices import Resources, write_text
 from mixle.utils.parallel.planning.precision import precision_name
 
-__all__ = ["CalibrationCatalog", "CalibrationRecord", "host_kind", "measured_resources", "workload_name"]
+__all__ = ["CalibrationCatalog", "CalibrationRecord", "host_kind", "keep", "measured_resources", "workload_name"]
 
 _WORKLOADS = {"score": "score", "estep": "estep", "accumulate": "estep", "em": "em"}
 
@@ -153,6 +156,8 @@ class CalibrationCatalog:
     @classmethod
     def from_dict(cls, payload: dict[str, Any]) -> Self:
         """Build a catalog from `to_dict` output."""
+        if not isinstance(payload, dict) or not isinstance(payload.get("records", []), list):
+            raise TypeError(f"a catalog is an object with a list of records, not {type(payload).__name__}")
         return cls(tuple(CalibrationRecord.from_dict(record) for record in payload.get("records", ())))
 
     def to_json(self, **kwargs: Any) -> str:
@@ -174,8 +179,65 @@ class CalibrationCatalog:
 
     @classmethod
     def load(cls, path: Any) -> Self:
-        """Load a calibration catalog from disk."""
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        """Load a calibration catalog from disk.
+
+        Raises
+        ------
+        SerializationError
+            (a ValueError) naming the file, if it is torn or no catalog.
+        """
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        try:
+            return cls.from_json(text)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise SerializationError(
+                f"{path} is no calibration catalog ({why}): move it away, or name another"
+            ) from error
+
+
+def keep(record: CalibrationRecord, catalog: CalibrationCatalog | None, path: Any | None) -> None:
+    """Add a record to a catalog, to the file of one, or to both; writers of one file take turns.
+
+    Raises
+    ------
+    SerializationError
+        If the file is no catalog; it is left as it is.
+    OSError
+        If it cannot be written; the message names the line to type.
+    """
+    if catalog is not None:
+        catalog.add(record)
+    if path is None:
+        return
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target):
+            kept = CalibrationCatalog.load(target) if target.exists() else CalibrationCatalog()
+            kept.add(record)
+            kept.save(target)
+    except PermissionError as error:
+        error.add_note(f"the measurement was not kept: pass catalog_path= of a file that can be written, not {path}")
+        raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, a file beside it; where the system has no such locks, nothing is held."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    import os
+
+    handle = os.open(path.with_name(f".{path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def host_kind() -> str:
