@@ -85,7 +85,10 @@ def test_a_memory_cap_splits_and_says_whether_it_fits():
     capped = plan(ROWS, encoder=PlainEncoder(), resources=Resources.single_cpu(memory_bytes=1000))
     assert len(capped.shards) > 1
     assert capped.fits is False
-    assert capped.reason == "device cpu:0 needs 2750 bytes, its memory_bytes is 1000"
+    assert capped.reason == (
+        "device cpu:0 needs 2750 bytes, its memory_bytes is 1000: "
+        "use 3 workers with as much memory, or give it 2750 bytes"
+    )
     roomy = plan(ROWS, encoder=PlainEncoder(), resources=Resources.single_cpu(memory_bytes=10**6))
     assert (len(roomy.shards), roomy.fits, roomy.reason) == (1, True, None)
     assert plan(ROWS, encoder=PlainEncoder()).fits is None
@@ -153,8 +156,8 @@ def shard(start, stop):
 @pytest.mark.parametrize(
     ("shards", "rows", "words"),
     [
-        ((shard(0, 2), shard(3, 5)), 5, "shard 1 holds rows 3:5, but row 2 comes next"),
-        ((shard(0, 3), shard(2, 5)), 5, "shard 1 holds rows 2:5, but row 3 comes next"),
+        ((shard(0, 2), shard(3, 5)), 5, "shard 1 starts at row 3, but row 2 is next: rows 2:3 belong to no shard"),
+        ((shard(0, 3), shard(2, 5)), 5, "shard 1 starts at row 2, but row 3 is next: rows 2:3 belong to two shards"),
         ((shard(0, 2), shard(2, 2), shard(2, 5)), 5, "shard 1 is empty"),
         ((shard(0, 2),), 5, "cover rows 0:2, total_rows is 5"),
         ((shard(0, 6),), 5, "cover rows 0:6, total_rows is 5"),

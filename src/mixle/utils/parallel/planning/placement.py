@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
+from mixle.errors import BackendError
 from mixle.utils.parallel.planning.devices import DeviceSpec, Resources
 
-__all__ = ["Placement", "PlacementShard"]
+__all__ = ["PIECES", "Placement", "PlacementShard"]
+
+#: Pieces that a device's rows are cut into at most, so that the work on one of them needs little memory.
+PIECES = 16
+_FACTS = frozenset(
+    {
+        "total_rows",
+        "encoded_row_bytes",
+        "transient_row_bytes",
+        "model_bytes",
+        "statistic_bytes",
+        "dtype_bytes",
+        "safety_factor",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -62,11 +78,26 @@ class Placement:
         Bytes of one number.
     resources : Resources or None
         What was planned for.
+    safety_factor : float
+        Factor on every estimate of bytes.
 
     Raises
     ------
     ValueError
-        If the shards leave a gap, overlap or hold no row; a shard is named.
+        If the shards leave a gap, overlap, hold no row, or name a device that `resources` lacks; the shard and the rows
+        are named.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> shards = (PlacementShard(DeviceSpec("a"), 0, 6), PlacementShard(DeviceSpec("b"), 6, 9))
+    >>> two = Placement(shards, 9, 8.0, 24.0, 0, 0, 8)
+    >>> [(shard.start, shard.stop) for shard in two.split(0, 2).merge(1).shards]
+    [(0, 2), (2, 9)]
+    >>> replace(two, shards=(two.shards[0], replace(two.shards[1], start=7)))
+    Traceback (most recent call last):
+        ...
+    mixle.errors.BackendError: shard 1 starts at row 7, but row 6 is next: rows 6:7 belong to no shard
     """
 
     shards: tuple[PlacementShard, ...]
@@ -77,36 +108,65 @@ class Placement:
     statistic_bytes: int
     dtype_bytes: int
     resources: Resources | None = None
+    safety_factor: float = 1.25
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shards", tuple(self.shards))
+        known = None if self.resources is None else {device.name for device in self.resources.devices}
         expected = 0
         for number, shard in enumerate(self.shards):
-            if shard.start != expected or shard.stop < shard.start:
-                raise ValueError(f"shard {number} holds rows {shard.start}:{shard.stop}, but row {expected} comes next")
-            if shard.size == 0 and self.total_rows > 0:
-                raise ValueError(f"shard {number} is empty ({shard.start}:{shard.stop}): leave it out")
+            if shard.start > expected:
+                lost = f"rows {expected}:{shard.start} belong to no shard"
+                raise BackendError(f"shard {number} starts at row {shard.start}, but row {expected} is next: {lost}")
+            if shard.start < expected:
+                twice = f"rows {shard.start}:{min(expected, shard.stop)} belong to two shards"
+                raise BackendError(f"shard {number} starts at row {shard.start}, but row {expected} is next: {twice}")
+            if shard.stop < shard.start or (shard.size == 0 and self.total_rows > 0):
+                raise BackendError(f"shard {number} is empty ({shard.start}:{shard.stop}): leave it out")
+            if known is not None and shard.device.name not in known:
+                raise BackendError(f"shard {number} is on {shard.device.name!r}, which is none of {sorted(known)}")
             expected = shard.stop
         if expected != self.total_rows:
-            raise ValueError(f"the shards cover rows 0:{expected}, total_rows is {self.total_rows}")
+            raise BackendError(f"the shards cover rows 0:{expected}, total_rows is {self.total_rows}")
 
     def for_device(self, name: str) -> tuple[PlacementShard, ...]:
         """Return all placement shards assigned to a named device."""
         return tuple(shard for shard in self.shards if shard.device.name == name)
 
+    def by_device(self) -> dict[str, list[PlacementShard]]:
+        """Return the shards of each device that has some."""
+        found: dict[str, list[PlacementShard]] = {}
+        for shard in self.shards:
+            found.setdefault(shard.device.name, []).append(shard)
+        return found
+
+    def device_bytes(self) -> dict[str, int]:
+        """Return what each device needs: the encoded rows of all its shards, and the work on one of them at a time."""
+        return {
+            name: sum(shard.encoded_bytes for shard in mine) + max(shard.transient_bytes for shard in mine)
+            for name, mine in self.by_device().items()
+        }
+
     @property
     def reason(self) -> str | None:
-        """Return why the placement cannot fit, or None if nothing known speaks against it.
-
-        A device holds the encoded rows of all its shards and works on one of them at a time.
-        """
-        for name in dict.fromkeys(shard.device.name for shard in self.shards):
-            mine = self.for_device(name)
-            memory = mine[0].device.memory_bytes
-            need = sum(shard.encoded_bytes for shard in mine) + max(shard.transient_bytes for shard in mine)
-            if memory is not None and need > memory:
-                return f"device {name} needs {need} bytes, its memory_bytes is {memory}"
+        """Return why the placement cannot fit, and what would, or None if nothing known speaks against it."""
+        memory = {shard.device.name: shard.device.memory_bytes for shard in self.shards}
+        for name, need in self.device_bytes().items():
+            limit = memory[name]
+            if limit is not None and need > limit:
+                return f"device {name} needs {need} bytes, its memory_bytes is {limit}: {self._remedy(limit, need)}"
         return None
+
+    def _remedy(self, memory: int, need: int) -> str:
+        """Return what would make a device hold its shards."""
+        fixed = math.ceil((self.model_bytes + self.statistic_bytes) * self.safety_factor)
+        if fixed >= memory:
+            return f"the model alone needs {fixed}; give it {need} bytes, or divide the model (model_sharding_plan)"
+        row = math.ceil((self.encoded_row_bytes + self.transient_row_bytes / PIECES) * self.safety_factor)
+        rows = (memory - fixed) // max(1, row)
+        if rows < 1:
+            return f"give it {need} bytes, or choose a coarser encoding: one row needs {row}"
+        return f"use {math.ceil(self.total_rows / rows)} workers with as much memory, or give it {need} bytes"
 
     @property
     def fits(self) -> bool | None:
@@ -114,6 +174,62 @@ class Placement:
         if all(shard.device.memory_bytes is None for shard in self.shards):
             return None
         return self.reason is None
+
+    def _resized(self, shard: PlacementShard, start: int, stop: int) -> PlacementShard:
+        """Return a shard of other rows with its bytes estimated anew."""
+        rows, factor = stop - start, self.safety_factor
+        fixed = math.ceil((self.model_bytes + self.statistic_bytes) * factor)
+        return replace(
+            shard,
+            start=start,
+            stop=stop,
+            encoded_bytes=math.ceil(rows * self.encoded_row_bytes * factor),
+            transient_bytes=math.ceil(rows * self.transient_row_bytes * factor + fixed),
+        )
+
+    def split(self, shard: int, row: int) -> Self:
+        """Return a placement whose shard number `shard` is two: up to `row`, and from it on.
+
+        Raises
+        ------
+        ValueError
+            If there is no such shard, or `row` does not lie inside it.
+        """
+        old = self._shard(shard)
+        if not old.start < row < old.stop:
+            raise BackendError(f"row {row} does not lie inside shard {shard} ({old.start}:{old.stop})")
+        parts = (self._resized(old, old.start, row), self._resized(old, row, old.stop))
+        return replace(self, shards=(*self.shards[:shard], *parts, *self.shards[shard + 1 :]))
+
+    def merge(self, shard: int) -> Self:
+        """Return a placement whose shard number `shard` and the next one are one, on the first one's device.
+
+        Raises
+        ------
+        ValueError
+            If there is no such shard, or none after it.
+        """
+        old = self._shard(shard)
+        if shard + 1 >= len(self.shards):
+            raise BackendError(f"shard {shard} is the last one: there is none to merge it with")
+        one = self._resized(old, old.start, self.shards[shard + 1].stop)
+        return replace(self, shards=(*self.shards[:shard], one, *self.shards[shard + 2 :]))
+
+    def assign(self, shard: int, device: DeviceSpec) -> Self:
+        """Return a placement whose shard number `shard` is on `device`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such shard, or `resources` lacks the device.
+        """
+        moved = replace(self._shard(shard), device=device)
+        return replace(self, shards=(*self.shards[:shard], moved, *self.shards[shard + 1 :]))
+
+    def _shard(self, number: int) -> PlacementShard:
+        if isinstance(number, bool) or not 0 <= number < len(self.shards):
+            raise BackendError(f"there is no shard {number!r}: this placement has shards 0 to {len(self.shards) - 1}")
+        return self.shards[number]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-friendly placement summary."""
@@ -139,6 +255,45 @@ class Placement:
                 for shard in self.shards
             ],
         }
+
+    @classmethod
+    def from_dict(cls, payload: dict[str, Any]) -> Self:
+        """Build a placement from `to_dict` output; a shard's device is found by its name."""
+        told = payload.get("resources")
+        resources = None if told is None else Resources.from_dict(told)
+        devices = {} if resources is None else {device.name: device for device in resources.devices}
+        shards = []
+        for shard in payload["shards"]:
+            device = devices.get(shard["device"])
+            device = DeviceSpec(shard["device"], shard["kind"], engine=shard["engine"]) if device is None else device
+            sizes = {name: shard[name] for name in ("start", "stop", "sub_chunks", "encoded_bytes", "transient_bytes")}
+            shards.append(PlacementShard(device, **sizes))
+        facts = {name: payload[name] for name in payload if name in _FACTS}
+        return cls(tuple(shards), resources=resources, **facts)
+
+    def to_json(self, **kwargs: Any) -> str:
+        """Serialize the placement to JSON; `kwargs` go to ``json.dumps``."""
+        import json
+
+        return json.dumps(self.to_dict(), **kwargs)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Deserialize a placement from JSON."""
+        import json
+
+        return cls.from_dict(json.loads(text))
+
+    def table(self) -> str:
+        """Return the placement as a table for people: a line per device, and what would make it fit if it does not."""
+        from mixle.utils.parallel.planning.tables import placement_table
+
+        return placement_table(self)
+
+    def _repr_html_(self) -> str:
+        from mixle.utils.parallel.planning.tables import placement_html
+
+        return placement_html(self)
 
     def __str__(self) -> str:
         head = (

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from mixle.utils.parallel.folding.shards import pick
+from mixle.utils.parallel.planning.catalog import CalibrationCatalog, measured_resources
 from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, exact_int
 from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes, payload_nbytes
 from mixle.utils.parallel.planning.partition import share
-from mixle.utils.parallel.planning.placement import Placement, PlacementShard
+from mixle.utils.parallel.planning.placement import PIECES, Placement, PlacementShard
 from mixle.utils.parallel.planning.precision import dtype_bytes
 
 __all__ = ["plan"]
@@ -45,6 +46,22 @@ class _Costs:
         per_row = max(1.0, (self.encoded_row + self.transient_row) * self.safety)
         return max(1, int((memory - self.fixed) / per_row))
 
+    def capacity(self, memory: int | None, rows: int) -> int:
+        """Return how many rows `memory` holds if they are worked on in many pieces."""
+        if memory is None:
+            return rows
+        per_row = max(1.0, (self.encoded_row + self.transient_row / PIECES) * self.safety)
+        return max(0, min(rows, int((memory - self.fixed - PIECES) / per_row)))
+
+    def cuts(self, memory: int | None, rows: int, held: int) -> int:
+        """Return into how many pieces `rows` rows are cut on a device that holds `held` rows in all."""
+        count = max(1, math.ceil(rows / self.most_rows(memory, rows)))
+        if memory is None:
+            return count
+        free = memory - self.fixed - self.encoded(held) - 1
+        piece = int(free / max(1.0, self.transient_row * self.safety))
+        return max(count, math.ceil(rows / piece)) if piece >= 1 else count
+
 
 def plan(
     data: Sequence[Any] | None = None,
@@ -58,6 +75,10 @@ def plan(
     sub_chunks: int = 1,
     sample_size: int = 256,
     safety_factor: float = 1.25,
+    *,
+    total_rows: int | None = None,
+    encoded_row_bytes: float | None = None,
+    catalog: CalibrationCatalog | None = None,
 ) -> Placement:
     """Return an advisory placement for local or distributed orchestration.
 
@@ -84,6 +105,12 @@ def plan(
         Rows that are encoded for the estimate.
     safety_factor : float
         Factor on every estimate of bytes.
+    total_rows : int, optional
+        Number of rows to plan for without `data`, or more than `data`, which is then a sample.
+    encoded_row_bytes : float, optional
+        Bytes of an encoded row, where they are known.
+    catalog : CalibrationCatalog, optional
+        Gives speeds where it has a record of this model type and these devices on this kind of host.
 
     Returns
     -------
@@ -106,27 +133,30 @@ def plan(
     >>> [(shard.device.name, shard.start, shard.stop) for shard in placement.shards]
     [('cpu:0', 0, 1), ('cpu:1', 1, 3)]
     """
-    _check(data, sub_chunks, safety_factor, num_chunks)
+    rows = _check(data, sub_chunks, safety_factor, num_chunks, total_rows)
     resources = Resources.single_cpu() if resources is None else resources
-    rows = 0 if data is None else len(data)
+    if catalog is not None and model is not None:
+        resources = measured_resources(resources, catalog, type(model).__name__)
     width = dtype_bytes(precision if precision is not None else resources.devices[0].precision)
     model_bytes = 0 if model is None else estimate_model_nbytes(model)
     costs = _Costs(
-        _encoded_row_bytes(data, model, estimator, encoder, sample_size),
+        _encoded_row_bytes(data, model, estimator, encoder, sample_size, encoded_row_bytes),
         float(_axis(model, estimator) * width * 3),
         model_bytes,
         model_bytes if estimator is None else _statistic_bytes(estimator),
         float(safety_factor),
     )
-    pieces = _pieces(resources if engine is None else _with_engine(resources, engine), rows, num_chunks)
+    pieces = _pieces(resources if engine is None else _with_engine(resources, engine), rows, num_chunks, costs)
+    held: dict[str, int] = {}
+    for device, part in pieces:
+        held[device.name] = held.get(device.name, 0) + len(part)
     shards = [
         PlacementShard(device, start, stop, int(sub_chunks), costs.encoded(stop - start), costs.transient(stop - start))
         for device, part in pieces
-        for start, stop in _cut(part, costs.most_rows(device.memory_bytes, len(part)))
+        for start, stop in _cut(part, costs.cuts(device.memory_bytes, len(part), held[device.name]))
     ]
-    return Placement(
-        tuple(shards), rows, costs.encoded_row, costs.transient_row, costs.model, costs.statistic, width, resources
-    )
+    sizes = (costs.encoded_row, costs.transient_row, costs.model, costs.statistic)
+    return Placement(tuple(shards), rows, *sizes, width, resources, costs.safety)
 
 
 def _with_engine(resources: Resources, engine: Any) -> Resources:
@@ -135,17 +165,28 @@ def _with_engine(resources: Resources, engine: Any) -> Resources:
     return Resources(tuple(replace(device, engine=name) for device in resources.devices))
 
 
-def _check(data: Any, sub_chunks: int, safety_factor: float, num_chunks: int | None) -> None:
+def _check(data: Any, sub_chunks: int, safety_factor: float, num_chunks: int | None, total_rows: int | None) -> int:
+    """Return the number of rows to plan for."""
     if isinstance(sub_chunks, bool) or int(sub_chunks) <= 0:
         raise ValueError("sub_chunks must be positive.")
     if not safety_factor > 0:
         raise ValueError("safety_factor must be positive.")
     exact_int(num_chunks, "num_chunks", 1, optional=True)
-    if data is None and num_chunks is None:
-        raise ValueError("plan needs data, or num_chunks")
+    total = exact_int(total_rows, "total_rows", 0, optional=True)
+    if data is None and num_chunks is None and total is None:
+        raise ValueError("plan needs data, or num_chunks, or total_rows")
+    if total is not None and data is not None and total < len(data):
+        raise ValueError(f"total_rows={total} is less than the {len(data)} rows of the data")
+    return (0 if data is None else len(data)) if total is None else total
 
 
-def _encoded_row_bytes(data: Any, model: Any, estimator: Any, encoder: Any, sample_size: int) -> float:
+def _encoded_row_bytes(
+    data: Any, model: Any, estimator: Any, encoder: Any, sample_size: int, known: float | None
+) -> float:
+    if known is not None:
+        if isinstance(known, bool) or not 0.0 <= float(known) < math.inf:
+            raise ValueError(f"encoded_row_bytes must be a finite number of at least 0, not {known!r}")
+        return float(known)
     if data is None or not len(data):
         return 0.0
     if encoder is None and model is not None:
@@ -175,23 +216,23 @@ def _statistic_bytes(estimator: Any) -> int:
     return estimate_estimator_stat_nbytes(estimator) if hasattr(estimator, "accumulator_factory") else 0
 
 
-def _pieces(resources: Resources, rows: int, num_chunks: int | None) -> list[tuple[DeviceSpec, range]]:
+def _pieces(resources: Resources, rows: int, num_chunks: int | None, costs: _Costs) -> list[tuple[DeviceSpec, range]]:
     devices = resources.devices
     if rows == 0:
         return [(resources.fastest(), range(0))]
     weights = [device.throughput for device in devices]
     if num_chunks is None:
-        counts = share(weights, rows)
-        edges = [sum(counts[:i]) for i in range(len(counts) + 1)]
-        parts = [range(edges[i], edges[i + 1]) for i in range(len(counts))]
+        counts = share(weights, rows, most=[costs.capacity(device.memory_bytes, rows) for device in devices])
+        edges = [0, *accumulate(counts)]
+        parts = [range(start, stop) for start, stop in pairwise(edges)]
         return [(device, part) for device, part in zip(devices, parts, strict=True) if len(part)]
     count = min(num_chunks, rows)
     owners = [device for device, n in zip(devices, share(weights, count), strict=True) for _ in range(n)]
     return [(owner, range(i * rows // count, (i + 1) * rows // count)) for i, owner in enumerate(owners)]
 
 
-def _cut(part: range, most: int) -> list[tuple[int, int]]:
+def _cut(part: range, count: int) -> list[tuple[int, int]]:
     size = len(part)
-    count = max(1, math.ceil(size / most))
+    count = max(1, min(count, size))
     edges = [part.start + i * size // count for i in range(count + 1)]
     return list(pairwise(edges))

@@ -157,7 +157,7 @@ class Rebalance(Policy):
             if worker in loads:
                 loads[worker] += work[shard] / speeds[worker]
         even = sum(work.values()) / sum(speeds.values())
-        if 1.0 - even / max(max(loads.values()), even) <= limit:
+        if 1.0 - even / max(*loads.values(), even) <= limit:
             return  # not even a perfect split would pay
         seconds = {shard: {worker: work[shard] / speeds[worker] for worker in able} for shard in owner}
         planned, gain = moves(owner, able, seconds)

@@ -1,0 +1,165 @@
+"""Peak memory of workers, predicted against measured; and planned configurations against a sweep.
+
+``python benchmarks/planner.py memory`` runs 72 cases (family × rows × workers × sub_chunks) and prints one line each,
+then the errors. The peak is that of the proportional set size of each worker, read from ``/proc/<pid>/smaps_rollup``
+as often as it can be.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import threading
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from mixle import stats
+from mixle.utils.parallel.folding.handle import Handle
+from mixle.utils.parallel.folding.inputs import make_source
+from mixle.utils.parallel.folding.shards import Strided
+from mixle.utils.parallel.planning.forecast import Baseline, forecast, measure_footprint
+from mixle.utils.parallel.transports.process import ProcessTransport
+
+RNG = np.random.RandomState(0)
+
+
+def numbers(n):
+    """Numbers, eight Gaussians."""
+    return RNG.normal(size=n), stats.MixtureEstimator([stats.GaussianEstimator()] * 8)
+
+
+def vectors(n):
+    """Vectors of eight, sixteen diagonal Gaussians."""
+    return RNG.normal(size=(n, 8)), stats.MixtureEstimator([stats.DiagonalGaussianEstimator()] * 16)
+
+
+def correlated(n):
+    """Vectors of four, six full Gaussians."""
+    return RNG.normal(size=(n, 4)), stats.MixtureEstimator([stats.MultivariateGaussianEstimator()] * 6)
+
+
+def counts(n):
+    """Whole numbers, four Poissons."""
+    return RNG.poisson(4.0, n), stats.MixtureEstimator([stats.PoissonEstimator()] * 4)
+
+
+def labels(n):
+    """Labels as a list of text, four categoricals."""
+    rows = RNG.choice(list("abcdefghij"), n).tolist()
+    return rows, stats.MixtureEstimator([stats.CategoricalEstimator(pseudo_count=1.0)] * 4)
+
+
+def records(n):
+    """Tuples of a number, a count and a label; four products."""
+    columns = RNG.normal(size=n), RNG.poisson(3.0, n), RNG.choice(list("abc"), n)
+    label = stats.CategoricalEstimator(pseudo_count=1.0)
+    parts = stats.CompositeEstimator((stats.GaussianEstimator(), stats.PoissonEstimator(), label))
+    return list(zip(*(c.tolist() for c in columns), strict=True)), stats.MixtureEstimator([parts] * 4)
+
+
+FAMILIES = {f.__name__: f for f in (numbers, vectors, correlated, counts, labels, records)}
+
+
+def smaps(pid):
+    """Return the sizes of a process in bytes, by name; empty when it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()[1:]
+    except OSError:
+        return {}
+    return {line.split()[0].rstrip(":"): int(line.split()[1]) * 1024 for line in lines}
+
+
+class Watch(threading.Thread):
+    """Reads the proportional set size of processes until told to stop."""
+
+    def __init__(self, pids):
+        super().__init__(daemon=True)
+        self.pids, self.peaks, self.done = pids, dict.fromkeys(pids, 0), threading.Event()
+
+    def run(self):
+        """Look until told to stop."""
+        while not self.done.is_set():
+            self.look()
+            self.done.wait(0.001)
+
+    def look(self):
+        """Look once."""
+        for pid in self.pids:
+            self.peaks[pid] = max(self.peaks[pid], smaps(pid).get("Pss", 0))
+
+
+def measured_peak(rows, estimator, workers, sub_chunks):
+    """Return the largest peak of a worker while a pool encodes, starts and takes two steps."""
+    transport = ProcessTransport(workers)
+    encoder = estimator.accumulator_factory().make().acc_to_encoder()
+    transport.open(make_source(rows, encoder, Strided(workers), sub_chunks, None, estimator))
+    watch = Watch([transport.process(w).pid for w in transport.workers()])
+    watch.start()
+    transport.loaded(transport.dispatch(None, {w: [w] for w in transport.workers()}))
+    handle = Handle(transport)
+    model = handle.pysp_seq_initialize(estimator, np.random.RandomState(1), 0.1)
+    for _ in range(2):
+        model = handle.pysp_seq_estimate(estimator, model)
+    watch.look()
+    watch.done.set()
+    watch.join()
+    sizes = [smaps(pid) for pid in watch.pids]
+    handle.close()
+    return max(watch.peaks.values()), sizes
+
+
+def measured_baseline(workers=2):
+    """Return a worker without rows, from a pool with almost none."""
+    rows, estimator = numbers(64)
+    _, sizes = measured_peak(rows, estimator, workers, 1)
+    private = [s["Private_Dirty"] + s["Private_Clean"] for s in sizes]
+    shared = [(s["Pss"] - p) * (workers + 1) for s, p in zip(sizes, private, strict=True)]
+    return Baseline(round(statistics.mean(private)), round(statistics.mean(shared)))
+
+
+def memory(cases, out):
+    """Run all cases and print what was predicted beside what was measured."""
+    baseline = measured_baseline()
+    print(f"a worker without rows: {baseline.private_bytes} private, {baseline.shared_bytes} shared bytes")
+    table = []
+    for name, n in product(FAMILIES, cases):
+        rows, estimator = FAMILIES[name](n)
+        found = measure_footprint(rows, estimator)
+        for workers, pieces in product((1, 2, 3), (1, 4)):
+            told = forecast(found, n, workers, sub_chunks=pieces, baseline=baseline)
+            peak, _ = measured_peak(rows, estimator, workers, pieces)
+            case = {"family": name, "rows": n, "workers": workers, "sub_chunks": pieces}
+            case |= {"predicted": told.estimate_bytes, "bound": told.bound_bytes, "measured": peak, "parts": told.parts}
+            table.append(case)
+            print(line_of(case), flush=True)
+    errors = sorted(abs(case["predicted"] / case["measured"] - 1.0) for case in table)
+    bounds = [case["bound"] / case["measured"] for case in table]
+    print(
+        f"{len(table)} cases: median error {statistics.median(errors):.1%}, "
+        f"95th percentile {errors[int(0.95 * len(errors))]:.1%}, largest {errors[-1]:.1%}; "
+        f"bound exceeded {sum(b < 1 for b in bounds)} times, "
+        f"at most 1.25 times the peak in {sum(b <= 1.25 for b in bounds) / len(bounds):.0%}"
+    )
+    if out:
+        Path(out).write_text(json.dumps(table, indent=1), encoding="utf-8")
+
+
+def line_of(case):
+    """Return a case as a line of the table."""
+    predicted, measured = case["predicted"], case["measured"]
+    return (
+        f"| {case['family']} | {case['rows']} | {case['workers']} | {case['sub_chunks']} | {predicted / 1e6:.1f} "
+        f"| {measured / 1e6:.1f} | {predicted / measured - 1.0:+.1%} | {case['bound'] / measured:.2f} |"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["memory"])
+    parser.add_argument("--rows", default="20000,400000")
+    parser.add_argument("--json")
+    given = parser.parse_args()
+    memory([int(n) for n in given.rows.split(",")], given.json)
+    sys.exit(0)

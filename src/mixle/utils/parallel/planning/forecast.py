@@ -1,0 +1,252 @@
+"""Peak memory of a worker, before it starts: a probe of rows is encoded and fitted here, under a count of allocations.
+
+What grows with the rows is told from what does not by two probes of different size. To that comes what a worker is
+before it has any rows: the interpreter, whose pages are shared by all workers of a launcher.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
+from mixle.utils.parallel.folding.shards import encode_shard, pick
+from mixle.utils.parallel.planning.devices import exact_int
+
+__all__ = ["Baseline", "Footprint", "Forecast", "forecast", "measure_footprint"]
+
+#: Rows of the smaller probe: two blocks of the core, so that its buffers are as large as they get.
+PROBE = 4096
+#: Sub-chunks of the probe that tells what grows with a shard from what grows with a piece of it.
+CUTS = 4
+#: The bound is this much above the estimate, and at least so many bytes.
+MARGIN, MARGIN_BYTES = 1.10, 2 << 20
+
+
+class Baseline(NamedTuple):
+    """A worker without rows.
+
+    Attributes
+    ----------
+    private_bytes : int
+        Its own pages, after one step.
+    shared_bytes : int
+        Pages that it shares with its launcher and the other workers, which split them.
+    """
+
+    private_bytes: int = 9_500_000
+    shared_bytes: int = 14_000_000
+
+    def of(self, workers: int) -> float:
+        """Return the proportional part of one of `workers`."""
+        return self.private_bytes + self.shared_bytes / (workers + 1)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes of one fit, per row and fixed.
+
+    Attributes
+    ----------
+    raw_row_bytes : float
+        A row as it lies in the pool's memory file.
+    object_row_bytes : float
+        A row as Python objects, while its shard is being encoded; 0 for arrays.
+    encoded_row_bytes : float
+        A row as it is kept; 0 where the encoding is a view of the rows.
+    encode_row_bytes : float
+        What encoding a row needs besides.
+    step_row_bytes, step_piece_bytes, step_bytes : float
+        What a start and an E-step need per row of the shard, per row of one of its sub-chunks, and however few rows
+        there are.
+    probe_rows : int
+        Rows of the larger probe.
+    """
+
+    raw_row_bytes: float
+    object_row_bytes: float
+    encoded_row_bytes: float
+    encode_row_bytes: float
+    step_row_bytes: float
+    step_piece_bytes: float
+    step_bytes: float
+    probe_rows: int = 0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Peak memory of one worker (its proportional set size).
+
+    Attributes
+    ----------
+    estimate_bytes, bound_bytes : int
+        What is expected, and what should not be exceeded.
+    parts : dict
+        Bytes by cause; they add up to the estimate.
+    """
+
+    estimate_bytes: int
+    bound_bytes: int
+    parts: dict[str, int]
+
+
+class _Counted:
+    """Bytes that were allocated inside a block, and at its highest."""
+
+    kept = 0
+    peak = 0
+
+
+@contextmanager
+def _counting() -> Iterator[_Counted]:
+    """Count allocations of Python and numpy; a trace that is on already stays on."""
+    import tracemalloc
+
+    running = tracemalloc.is_tracing()
+    if not running:
+        tracemalloc.start(1)
+    counted = _Counted()
+    try:
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        yield counted
+        now, peak = tracemalloc.get_traced_memory()
+        counted.kept, counted.peak = now - before, peak - before
+    finally:
+        if not running:
+            tracemalloc.stop()
+
+
+def measure_footprint(
+    data: Sequence[Any], estimator: Any, encoder: Any | None = None, probe_rows: int = PROBE
+) -> Footprint:
+    """Return what a fit of `estimator` to rows like `data` needs.
+
+    Parameters
+    ----------
+    data : sequence or ndarray
+        Rows; the first ``2 * probe_rows`` of them are encoded and fitted here, twice.
+    estimator : ParameterEstimator
+        What is fitted.
+    encoder : DataSequenceEncoder, optional
+        By default the estimator's own.
+    probe_rows : int
+        Rows of the smaller probe.
+
+    Returns
+    -------
+    Footprint
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixle.stats import GaussianEstimator
+    >>> found = measure_footprint(np.zeros(9000) + np.arange(9000), GaussianEstimator())
+    >>> found.raw_row_bytes, found.object_row_bytes
+    (8.0, 0.0)
+    """
+    rows = check_rows(data, "measure_footprint")
+    least = exact_int(probe_rows, "probe_rows", 1) or 1
+    encoder = choose_encoder("measure_footprint", estimator, None, encoder)
+    large = min(len(rows), 2 * least)
+    small = max(1, large // 2)
+    sizes = ((small, 1), (large, 1), (large, CUTS))
+    first, second, pieces = (_probe(pick(rows, range(size)), estimator, encoder, cuts) for size, cuts in sizes)
+    grown = max(1, large - small)
+    raw, objects, encoded, encode, step = (max(0.0, (b - a) / grown) for a, b in zip(first, second, strict=True))
+    fixed = max(0.0, second[4] - step * large)
+    apart = min(step, max(0.0, (second[4] - pieces[4]) / large / (1.0 - 1.0 / CUTS)))
+    return Footprint(raw, objects, encoded, encode, step - apart, apart, fixed, large)
+
+
+def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, float, float, float, float]:
+    """Return bytes: raw, as objects, encoded and kept, encoding besides, a start and an E-step."""
+    import pickle
+
+    from numpy.random import RandomState
+
+    from mixle.utils.parallel.folding.registry import encoded_data
+
+    count = len(rows)
+    if isinstance(rows, np.ndarray) and rows.dtype.kind != "O":
+        raw, objects, own = float(rows.nbytes), 0.0, rows
+    else:
+        packed = pickle.dumps(rows, 5)
+        with _counting() as made:
+            own = pickle.loads(packed)
+        raw, objects = float(len(packed)), float(made.kept)
+    with _counting() as made:
+        shard = encode_shard(0, own, range(count), encoder, (range(count),))
+    encoded, encode = float(made.kept), float(made.peak - made.kept)
+    del shard
+    handle = encoded_data(rows, estimator, encoder=encoder, sub_chunks=cuts)
+    rng = RandomState(0)
+    with _counting() as made:
+        model = handle.pysp_seq_initialize(estimator, rng, 1.0)
+        handle.pysp_seq_estimate(estimator, model)
+    return raw, objects, encoded, encode, float(made.peak)
+
+
+def forecast(
+    footprint: Footprint,
+    total_rows: int,
+    workers: int,
+    *,
+    num_shards: int | None = None,
+    sub_chunks: int = 1,
+    baseline: Baseline | None = None,
+) -> Forecast:
+    """Return the peak memory of the worker with most rows.
+
+    Parameters
+    ----------
+    footprint : Footprint
+        From `measure_footprint`.
+    total_rows : int
+        Rows of all shards.
+    workers : int
+        Worker processes.
+    num_shards : int, optional
+        Shards; one per worker by default.
+    sub_chunks : int
+        Encoded pieces per shard: one is encoded at a time.
+    baseline : Baseline, optional
+        A worker without rows; that of a plain installation on Linux by default.
+
+    Returns
+    -------
+    Forecast
+
+    Examples
+    --------
+    >>> plain = Footprint(8.0, 0.0, 0.0, 1.0, 8.0, 16.0, 100_000.0)
+    >>> one = forecast(plain, 1_000_000, 4, baseline=Baseline(0, 0))
+    >>> one.parts["rows"], one.estimate_bytes < one.bound_bytes
+    (2000000, True)
+    """
+    rows = exact_int(total_rows, "total_rows", 0) or 0
+    count = exact_int(workers, "workers", 1) or 1
+    shards = max(count, exact_int(num_shards, "num_shards", 1, optional=True) or count)
+    pieces = exact_int(sub_chunks, "sub_chunks", 1) or 1
+    per_shard = math.ceil(rows / shards)
+    mine = min(rows, per_shard * math.ceil(shards / count))
+    piece = math.ceil(per_shard / pieces)
+    parts = {
+        "worker": (Baseline() if baseline is None else baseline).of(count),
+        "rows": footprint.raw_row_bytes * mine,
+        "encoded": footprint.encoded_row_bytes * mine,
+        "encoding": footprint.object_row_bytes * per_shard + footprint.encode_row_bytes * piece,
+        "step": footprint.step_bytes + footprint.step_row_bytes * per_shard + footprint.step_piece_bytes * piece,
+    }
+    # a shard is encoded before a step begins: the larger of the two is the peak
+    parts["encoding"] = max(0.0, parts["encoding"] - parts["step"])
+    told = {name: round(value) for name, value in parts.items()}
+    estimate = sum(told.values())
+    return Forecast(estimate, math.ceil(max(estimate * MARGIN, estimate + MARGIN_BYTES)), told)
