@@ -1,5 +1,6 @@
 """The tables of docs/reference say what the library does."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +37,17 @@ def test_rows_and_support_are_as_listed(family):
     assert law.log_density(inside) > -float("inf")
     if outside is not None:
         assert law.log_density(outside) == -float("inf")
+
+
+HOME = re.compile(r"Tests without a folder are in `(tests/[\w/]+\.py)`")
+SENTENCES = sorted(page.name for page in PAGES.glob("*.md") if HOME.search(page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_every_test_that_a_page_names_is_there(name):
+    text, root = (PAGES / name).read_text(encoding="utf-8"), PAGES.parents[1]
+    home = HOME.search(text)[1]
+    named = [(path.rstrip(":") or home, test) for path, test in re.findall(r"`(tests/[\w/]+\.py::)?(test_\w+)`", text)]
+    assert named
+    missing = [f"{path}::{test}" for path, test in named if f"def {test}(" not in (root / path).read_text("utf-8")]
+    assert not missing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fold_support import PlainEstimator, PlainModel
 
-from mixle.utils.parallel.planner import estimate_estimator_stat_nbytes, estimate_model_nbytes
+from mixle.utils.parallel.planner import Resources, estimate_estimator_stat_nbytes, estimate_model_nbytes, plan
 from mixle.utils.parallel.planning.memory import payload_nbytes
 from mixle.utils.parallel.planning.precision import dtype_bytes, precision_name
 
@@ -79,3 +79,20 @@ def test_a_statistic_is_the_zero_accumulators_value():
 def test_precisions_have_one_name(precision, name, width):
     assert precision_name(precision) == name
     assert dtype_bytes(precision) == width
+
+
+def test_a_model_whose_size_cannot_be_known_counts_what_can():
+    import threading
+
+    class Opaque:
+        def __init__(self):
+            self.lock, self.stream, self.call, self.weights = threading.Lock(), iter([1.0]), print, np.zeros(4)
+
+        @property
+        def broken(self):
+            raise RuntimeError("not now")
+
+    assert estimate_model_nbytes(Opaque()) == 32
+    assert estimate_model_nbytes(object()) == 0
+    placement = plan([], Opaque(), resources=Resources.single_cpu(memory_bytes=10**6))
+    assert (placement.model_bytes, placement.fits) == (32, True)

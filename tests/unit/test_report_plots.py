@@ -13,7 +13,14 @@ matplotlib.use("Agg")
 
 from matplotlib.figure import Figure  # noqa: E402
 
-from mixle.plotting import plot_convergence, plot_imbalance, plot_stragglers, plot_timeline  # noqa: E402
+from mixle.plotting import (  # noqa: E402
+    plot_convergence,
+    plot_imbalance,
+    plot_placement,
+    plot_stragglers,
+    plot_timeline,
+)
+from mixle.utils.parallel.planner import Resources, plan  # noqa: E402
 
 PHASES = {"queue": 0.1, "E-step": 0.5, "wait": 0.2, "M-step": 0.2}
 RECORDS = [
@@ -109,3 +116,14 @@ def test_without_matplotlib_the_error_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 'pip install "matplotlib' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("memory", "verdict"), [(None, "memory is not known"), (10**12, "it fits"), (10**6, "it does not fit")]
+)
+def test_a_placement_is_drawn_against_the_memory(ax, memory, verdict):
+    placement = plan(total_rows=10**6, encoded_row_bytes=64.0, resources=Resources.local(3, memory_bytes=memory))
+    assert plot_placement(placement, ax) is ax
+    assert ax.get_title(loc="left") == f"1,000,000 rows: {verdict}"
+    assert len(ax.lines) == (0 if memory is None else 3)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["cpu:0", "cpu:1", "cpu:2"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mixle.utils.parallel.planning.calibrate import calibrate_resources
     from mixle.utils.parallel.planning.catalog import CalibrationCatalog, CalibrationRecord
     from mixle.utils.parallel.planning.devices import DeviceSpec, Resources
+    from mixle.utils.parallel.planning.forecast import Baseline, Footprint, Forecast, forecast, measure_footprint
     from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes
     from mixle.utils.parallel.planning.placement import Placement, PlacementShard
     from mixle.utils.parallel.planning.plan import plan
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
     from mixle.utils.parallel.transports.local import LocalEncodedData
 
 __all__ = [
+    "Baseline",
     "CalibrationCatalog",
     "CalibrationRecord",
     "DeviceSpec",
     "EncodedDataHandle",
     "EncodedFold",
+    "Footprint",
+    "Forecast",
     "LocalEncodedData",
     "ModelShard",
     "Placement",
@@ -44,7 +48,9 @@ __all__ = [
     "encoded_data",
     "estimate_estimator_stat_nbytes",
     "estimate_model_nbytes",
+    "forecast",
     "is_encoded_data_handle",
+    "measure_footprint",
     "model_sharding_plan",
     "plan",
     "register_encoded_data_backend",
@@ -63,9 +69,12 @@ publish(
 )
 
 _HOMES = {
+    "Baseline": "mixle.utils.parallel.planning.forecast",
     "CalibrationCatalog": "mixle.utils.parallel.planning.catalog",
     "CalibrationRecord": "mixle.utils.parallel.planning.catalog",
     "DeviceSpec": "mixle.utils.parallel.planning.devices",
+    "Footprint": "mixle.utils.parallel.planning.forecast",
+    "Forecast": "mixle.utils.parallel.planning.forecast",
     "LocalEncodedData": "mixle.utils.parallel.transports.local",
     "ModelShard": "mixle.utils.parallel.planning.sharding",
     "Placement": "mixle.utils.parallel.planning.placement",
@@ -74,6 +83,8 @@ _HOMES = {
     "calibrate_resources": "mixle.utils.parallel.planning.calibrate",
     "estimate_estimator_stat_nbytes": "mixle.utils.parallel.planning.memory",
     "estimate_model_nbytes": "mixle.utils.parallel.planning.memory",
+    "forecast": "mixle.utils.parallel.planning.forecast",
+    "measure_footprint": "mixle.utils.parallel.planning.forecast",
     "model_sharding_plan": "mixle.utils.parallel.planning.sharding",
     "plan": "mixle.utils.parallel.planning.plan",
 }

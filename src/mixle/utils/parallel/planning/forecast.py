@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
-from mixle.utils.parallel.folding.shards import encode_shard, pick
+from mixle.utils.parallel.folding.shards import encode_shard, pick, split_range
+from mixle.utils.parallel.folding.tasks import Sample
 from mixle.utils.parallel.planning.devices import exact_int
 
-__all__ = ["Baseline", "Footprint", "Forecast", "forecast", "measure_footprint"]
+__all__ = ["Baseline", "Footprint", "Forecast", "Phase", "forecast", "measure_footprint"]
 
-#: Rows of the smaller probe: two blocks of the core, so that its buffers are as large as they get.
-PROBE = 4096
+#: Rows of the smaller probe: many blocks of the core and of the draws, so that buffers are as large as they get.
+PROBE = 16_384
 #: Sub-chunks of the probe that tells what grows with a shard from what grows with a piece of it.
 CUTS = 4
 #: The bound is this much above the estimate, and at least so many bytes.
@@ -48,6 +49,18 @@ class Baseline(NamedTuple):
         return self.private_bytes + self.shared_bytes / (workers + 1)
 
 
+class Phase(NamedTuple):
+    """Bytes of one kind of work on a shard: per row of it, per row of one of its sub-chunks, and in any case."""
+
+    row_bytes: float
+    piece_row_bytes: float
+    fixed_bytes: float
+
+    def of(self, shard_rows: int, piece_rows: int) -> float:
+        """Return the bytes for a shard."""
+        return self.row_bytes * shard_rows + self.piece_row_bytes * piece_rows + self.fixed_bytes
+
+
 @dataclass(frozen=True)
 class Footprint:
     """Bytes of one fit, per row and fixed.
@@ -62,9 +75,8 @@ class Footprint:
         A row as it is kept; 0 where the encoding is a view of the rows.
     encode_row_bytes : float
         What encoding a row needs besides.
-    step_row_bytes, step_piece_bytes, step_bytes : float
-        What a start and an E-step need per row of the shard, per row of one of its sub-chunks, and however few rows
-        there are.
+    phases : tuple of Phase
+        What drawing a sample needs, and what a start and an E-step need; never at the same time.
     probe_rows : int
         Rows of the larger probe.
     """
@@ -73,9 +85,7 @@ class Footprint:
     object_row_bytes: float
     encoded_row_bytes: float
     encode_row_bytes: float
-    step_row_bytes: float
-    step_piece_bytes: float
-    step_bytes: float
+    phases: tuple[Phase, ...]
     probe_rows: int = 0
 
 
@@ -160,14 +170,21 @@ def measure_footprint(
     sizes = ((small, 1), (large, 1), (large, CUTS))
     first, second, pieces = (_probe(pick(rows, range(size)), estimator, encoder, cuts) for size, cuts in sizes)
     grown = max(1, large - small)
-    raw, objects, encoded, encode, step = (max(0.0, (b - a) / grown) for a, b in zip(first, second, strict=True))
-    fixed = max(0.0, second[4] - step * large)
-    apart = min(step, max(0.0, (second[4] - pieces[4]) / large / (1.0 - 1.0 / CUTS)))
-    return Footprint(raw, objects, encoded, encode, step - apart, apart, fixed, large)
+    pairs = zip(first[:4], second[:4], strict=True)
+    raw, objects, encoded, encode = (max(0.0, (b - a) / grown) for a, b in pairs)
+    phases = (_phase(*peaks, small, large) for peaks in zip(first[4:], second[4:], pieces[4:], strict=True))
+    return Footprint(raw, objects, encoded, encode, tuple(phases), large)
 
 
-def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, float, float, float, float]:
-    """Return bytes: raw, as objects, encoded and kept, encoding besides, a start and an E-step."""
+def _phase(first: float, second: float, pieces: float, small: int, large: int) -> Phase:
+    """Return a phase from its peaks: of the smaller probe, of the larger one, and of that in pieces."""
+    step = max(0.0, (second - first) / max(1, large - small))
+    apart = min(step, max(0.0, (second - pieces) / large / (1.0 - 1.0 / CUTS)))
+    return Phase(step - apart, apart, max(0.0, second - step * large))
+
+
+def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, ...]:
+    """Return bytes: raw, as objects, encoded and kept, encoding besides, then the peak of each phase."""
     import pickle
 
     from numpy.random import RandomState
@@ -185,13 +202,15 @@ def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, f
     with _counting() as made:
         shard = encode_shard(0, own, range(count), encoder, (range(count),))
     encoded, encode = float(made.kept), float(made.peak - made.kept)
-    del shard
+    shard = encode_shard(0, own, range(count), encoder, split_range(range(count), cuts))
+    with _counting() as drawn:
+        Sample(0, 32).run(shard)
     handle = encoded_data(rows, estimator, encoder=encoder, sub_chunks=cuts)
     rng = RandomState(0)
     with _counting() as made:
         model = handle.pysp_seq_initialize(estimator, rng, 1.0)
         handle.pysp_seq_estimate(estimator, model)
-    return raw, objects, encoded, encode, float(made.peak)
+    return raw, objects, encoded, encode, float(drawn.peak), float(made.peak)
 
 
 def forecast(
@@ -226,7 +245,7 @@ def forecast(
 
     Examples
     --------
-    >>> plain = Footprint(8.0, 0.0, 0.0, 1.0, 8.0, 16.0, 100_000.0)
+    >>> plain = Footprint(8.0, 0.0, 0.0, 1.0, (Phase(8.0, 16.0, 100_000.0),))
     >>> one = forecast(plain, 1_000_000, 4, baseline=Baseline(0, 0))
     >>> one.parts["rows"], one.estimate_bytes < one.bound_bytes
     (2000000, True)
@@ -243,7 +262,7 @@ def forecast(
         "rows": footprint.raw_row_bytes * mine,
         "encoded": footprint.encoded_row_bytes * mine,
         "encoding": footprint.object_row_bytes * per_shard + footprint.encode_row_bytes * piece,
-        "step": footprint.step_bytes + footprint.step_row_bytes * per_shard + footprint.step_piece_bytes * piece,
+        "step": max(phase.of(per_shard, piece) for phase in footprint.phases),
     }
     # a shard is encoded before a step begins: the larger of the two is the peak
     parts["encoding"] = max(0.0, parts["encoding"] - parts["step"])
