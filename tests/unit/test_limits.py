@@ -72,11 +72,11 @@ LAYOUTS = {
     ),
     "an empty cpu.max beside a set of processors": (
         {
-            "proc/self/cgroup": "0::/work\n",
+            "proc/self/cgroup": "0::/queue\n",
             "proc/self/mountinfo": V2,
-            "sys/fs/cgroup/work/cpu.max": "",
-            "sys/fs/cgroup/work/memory.max": "",
-            "sys/fs/cgroup/work/cpuset.cpus.effective": "0-1,4\n",
+            "sys/fs/cgroup/queue/cpu.max": "",
+            "sys/fs/cgroup/queue/memory.max": "",
+            "sys/fs/cgroup/queue/cpuset.cpus.effective": "0-1,4\n",
         },
         {}, 8, (3, 16 * GIB),
     ),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
 from mixle.utils.parallel.folding.shards import encode_shard, pick, split_range
 from mixle.utils.parallel.folding.tasks import Sample
@@ -195,10 +196,11 @@ def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, .
     if isinstance(rows, np.ndarray) and rows.dtype.kind != "O":
         raw, objects, own = float(rows.nbytes), 0.0, rows
     else:
-        packed = pickle.dumps(rows, 5)
+        raw, frame = float(len(pickle.dumps(rows, 5))), payload.encode_bytes(rows, allow_pickle=True)
         with _counting() as made:
-            own = pickle.loads(packed)
-        raw, objects = float(len(packed)), float(made.kept)
+            own = payload.decode(frame, allow_pickle=True)
+        objects = float(made.kept)
+        del frame
     with _counting() as made:
         shard = encode_shard(0, own, range(count), encoder, (range(count),))
     encoded, encode = float(made.kept), float(made.peak - made.kept)
