@@ -105,6 +105,7 @@ def measured_peak(rows, estimator, workers, sub_chunks):
     watch = Watch([transport.process(w).pid for w in transport.workers()])
     watch.start()
     transport.loaded(transport.dispatch(None, {w: [w] for w in transport.workers()}))
+    fresh = [smaps(pid) for pid in watch.pids]
     handle = Handle(transport)
     model = handle.pysp_seq_initialize(estimator, np.random.RandomState(1), 0.1)
     for _ in range(2):
@@ -115,43 +116,64 @@ def measured_peak(rows, estimator, workers, sub_chunks):
     sizes = [smaps(pid) for pid in watch.pids]
     marks = [size["Pss"] + max(0, high_water(pid) - size["Rss"]) for pid, size in zip(watch.pids, sizes, strict=True)]
     handle.close()
-    return max(*watch.peaks.values(), *marks), sizes
+    return max(*watch.peaks.values(), *marks), sizes, fresh
 
 
 def measured_baseline(workers=2):
     """Return a worker without rows, from a pool with almost none."""
     rows, estimator = numbers(64)
-    _, sizes = measured_peak(rows, estimator, workers, 1)
-    private = [s["Private_Dirty"] + s["Private_Clean"] for s in sizes]
-    shared = [(s["Pss"] - p) * (workers + 1) for s, p in zip(sizes, private, strict=True)]
-    return Baseline(round(statistics.mean(private)), round(statistics.mean(shared)))
+    _, sizes, fresh = measured_peak(rows, estimator, workers, 1)
+    return Baseline(*split_of(sizes), *split_of(fresh))
+
+
+def split_of(sizes):
+    """Return the mean private bytes of processes, and the bytes that they share with their launcher."""
+    private = [size["Private_Dirty"] + size["Private_Clean"] for size in sizes]
+    shared = [(size["Pss"] - own) * (len(sizes) + 1) for size, own in zip(sizes, private, strict=True)]
+    return round(statistics.mean(private)), round(statistics.mean(shared))
 
 
 def memory(cases, out):
     """Run all cases and print what was predicted beside what was measured."""
     baseline = measured_baseline()
-    print(f"a worker without rows: {baseline.private_bytes} private, {baseline.shared_bytes} shared bytes")
+    print(f"a worker with next to no rows: {baseline}")
     table = []
     for name, n in product(FAMILIES, cases):
         rows, estimator = FAMILIES[name](n)
         found = measure_footprint(rows, estimator)
         for workers, pieces in product((1, 2, 3), (1, 4)):
             told = forecast(found, n, workers, sub_chunks=pieces, baseline=baseline)
-            peak, _ = measured_peak(rows, estimator, workers, pieces)
+            peak, *_ = measured_peak(rows, estimator, workers, pieces)
             case = {"family": name, "rows": n, "workers": workers, "sub_chunks": pieces}
             case |= {"predicted": told.estimate_bytes, "bound": told.bound_bytes, "measured": peak, "parts": told.parts}
             table.append(case)
             print(line_of(case), flush=True)
+    print(*summary(table), sep="\n")
+    if out:
+        Path(out).write_text(json.dumps(table, indent=1), encoding="utf-8")
+
+
+def summary(table):
+    """Return the errors by family, and of all cases."""
+    lines = ["| rows | errors: median, largest | bound / peak: least, most |", "|---|---|---|"]
+    groups = {name: [case for case in table if case["family"] == name] for name in FAMILIES} | {"all": table}
+    for name, cases in groups.items():
+        errors = [case["predicted"] / case["measured"] - 1.0 for case in cases]
+        bounds = [case["bound"] / case["measured"] for case in cases]
+        doc = "all" if name == "all" else FAMILIES[name].__doc__.rstrip(".")
+        worst = max(errors, key=abs)
+        median = statistics.median(map(abs, errors))
+        lines.append(f"| {doc} | {median:.1%}, {worst:+.1%} | {min(bounds):.2f}, {max(bounds):.2f} |")
     errors = sorted(abs(case["predicted"] / case["measured"] - 1.0) for case in table)
     bounds = [case["bound"] / case["measured"] for case in table]
-    print(
+    lines.append("")
+    lines.append(
         f"{len(table)} cases: median error {statistics.median(errors):.1%}, "
         f"95th percentile {errors[int(0.95 * len(errors))]:.1%}, largest {errors[-1]:.1%}; "
         f"bound exceeded {sum(b < 1 for b in bounds)} times, "
         f"at most 1.25 times the peak in {sum(b <= 1.25 for b in bounds) / len(bounds):.0%}"
     )
-    if out:
-        Path(out).write_text(json.dumps(table, indent=1), encoding="utf-8")
+    return lines
 
 
 def line_of(case):

@@ -27,27 +27,35 @@ __all__ = ["Baseline", "Footprint", "Forecast", "Phase", "forecast", "measure_fo
 PROBE = 16_384
 #: Sub-chunks of the probe that tells what grows with a shard from what grows with a piece of it.
 CUTS = 4
+#: What the allocator keeps at most of the memory of objects that are freed.
+KEPT = 2.5e6
 #: The bound is this much above the estimate, and at least so many bytes.
 MARGIN, MARGIN_BYTES = 1.10, 2 << 20
 
 
 class Baseline(NamedTuple):
-    """A worker without rows.
+    """A worker with next to no rows, as a plain installation on Linux has it; `benchmarks/planner.py` measures it.
 
     Attributes
     ----------
-    private_bytes : int
-        Its own pages, after one step.
-    shared_bytes : int
-        Pages that it shares with its launcher and the other workers, which split them.
+    private_bytes, shared_bytes : int
+        After a step: its own pages, and those that it shares with its launcher and the other workers, which split them.
+    fresh_private_bytes, fresh_shared_bytes : int
+        The same before its first step, while it encodes.
     """
 
-    private_bytes: int = 9_500_000
-    shared_bytes: int = 14_000_000
+    private_bytes: int = 10_000_000
+    shared_bytes: int = 11_800_000
+    fresh_private_bytes: int = 2_900_000
+    fresh_shared_bytes: int = 16_000_000
 
     def of(self, workers: int) -> float:
-        """Return the proportional part of one of `workers`."""
+        """Return the proportional part of one of `workers`, after a step."""
         return self.private_bytes + self.shared_bytes / (workers + 1)
+
+    def fresh(self, workers: int) -> float:
+        """Return the proportional part of one of `workers`, before its first step."""
+        return self.fresh_private_bytes + self.fresh_shared_bytes / (workers + 1)
 
 
 class Phase(NamedTuple):
@@ -99,7 +107,7 @@ class Forecast:
     estimate_bytes, bound_bytes : int
         What is expected, and what should not be exceeded.
     parts : dict
-        Bytes by cause; they add up to the estimate.
+        Bytes by cause when there are most, while rows are encoded or during a step; they add up to the estimate.
     """
 
     estimate_bytes: int
@@ -248,7 +256,7 @@ def forecast(
     Examples
     --------
     >>> plain = Footprint(8.0, 0.0, 0.0, 1.0, (Phase(8.0, 16.0, 100_000.0),))
-    >>> one = forecast(plain, 1_000_000, 4, baseline=Baseline(0, 0))
+    >>> one = forecast(plain, 1_000_000, 4, baseline=Baseline(0, 0, 0, 0))
     >>> one.parts["rows"], one.estimate_bytes < one.bound_bytes
     (2000000, True)
     """
@@ -259,15 +267,16 @@ def forecast(
     per_shard = math.ceil(rows / shards)
     mine = min(rows, per_shard * math.ceil(shards / count))
     piece = math.ceil(per_shard / pieces)
-    parts = {
-        "worker": (Baseline() if baseline is None else baseline).of(count),
+    base = Baseline() if baseline is None else baseline
+    objects = footprint.object_row_bytes * per_shard
+    common = {
         "rows": footprint.raw_row_bytes * mine,
         "encoded": footprint.encoded_row_bytes * mine,
-        "encoding": footprint.object_row_bytes * per_shard + footprint.encode_row_bytes * piece,
-        "step": max(phase.of(per_shard, piece) for phase in footprint.phases),
+        "kept free": min(KEPT, 0.5 * objects),
     }
-    # a shard is encoded before a step begins: the larger of the two is the peak
-    parts["encoding"] = max(0.0, parts["encoding"] - parts["step"])
+    encoding = {"worker": base.fresh(count), **common, "encoding": objects + footprint.encode_row_bytes * piece}
+    step = {"worker": base.of(count), **common, "step": max(phase.of(per_shard, piece) for phase in footprint.phases)}
+    parts = max(encoding, step, key=lambda phase: sum(phase.values()))  # first the one, then the other
     told = {name: round(value) for name, value in parts.items()}
     estimate = sum(told.values())
     return Forecast(estimate, math.ceil(max(estimate * MARGIN, estimate + MARGIN_BYTES)), told)
