@@ -188,7 +188,7 @@ def line_of(case):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["memory"])
-    parser.add_argument("--rows", default="20000,400000")
+    parser.add_argument("--rows", default="20000,200000")
     parser.add_argument("--json")
     given = parser.parse_args()
     memory([int(n) for n in given.rows.split(",")], given.json)
