@@ -76,7 +76,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the built wheel, all but measurements."""
     install_wheel(session)
-    session.run("pytest", "-n", "logical", "-m", "not bench", *session.posargs)
+    session.run("pytest", "-n", "logical", "-m", "not bench and not engines", *session.posargs)
 
 
 @nox.session

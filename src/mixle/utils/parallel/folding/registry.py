@@ -24,20 +24,25 @@ __all__ = [
 Factory = Callable[..., Any]
 
 
-def _mp(data: Any, **controls: Any) -> Any:
-    """Build the process handle; a model says how to encode, `num_chunks` and `placement` mean a contiguous map."""
+def _split_controls(title: str, data: Any, controls: dict[str, Any]) -> dict[str, Any]:
+    """Return the controls with those that say how rows are encoded and split reduced to `encoder` and `num_shards`."""
     from mixle.utils.parallel.folding.inputs import check_engine, check_fits, choose_map
 
-    check_engine("backend 'mp'", controls.pop("engine", None), controls.pop("precision", None))
+    check_engine(title, controls.pop("engine", None), controls.pop("precision", None))
     model = controls.pop("model", None)
     if model is not None and controls.get("encoder") is None:
         controls["encoder"] = model.dist_to_encoder()
     split = {name: controls.pop(name, None) for name in ("num_chunks", "placement")}
     split["num_shards"] = controls.get("num_shards")
-    check_fits("backend 'mp'", split["placement"], controls.pop("force", False))
+    check_fits(title, split["placement"], controls.pop("force", False))
     rows = len(data) if hasattr(data, "__len__") else 0
     controls["num_shards"] = choose_map(None, rows, **split)
-    return _MP_HANDLE(data, **controls)
+    return controls
+
+
+def _mp(data: Any, **controls: Any) -> Any:
+    """Build the process handle; a model says how to encode, `num_chunks` and `placement` mean a contiguous map."""
+    return _MP_HANDLE(data, **_split_controls("backend 'mp'", data, controls))
 
 
 _LOCAL = Builtin(
@@ -66,12 +71,43 @@ _MP_HANDLE = Builtin(
     frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
 )
 
-_ENCODED_DATA_BACKENDS: dict[str, Factory] = {"local": _LOCAL, "mp": _mp, "multiprocessing": _mp}
+
+def _mpi(data: Any, **controls: Any) -> Any:
+    """Build the MPI handle; a model says how to encode, `num_chunks` and `placement` mean a contiguous map."""
+    return _MPI_HANDLE(data, **_split_controls("backend 'mpi'", data, controls))
+
+
+_MPI_HANDLE = Builtin(
+    "mpi",
+    "mixle.utils.parallel.mpi",
+    "MPIEncodedData",
+    frozenset({"estimator", "encoder", "comm", "root", "root_only", "sub_chunks", "num_shards", "policies", "weights"}),
+)
+
+
+def _futures(data: Any, **controls: Any) -> Any:
+    """Build the handle over an executor; controls mean what they mean for 'mp'."""
+    return _FUTURES_HANDLE(data, **_split_controls("backend 'futures'", data, controls))
+
+
+_FUTURES_HANDLE = Builtin(
+    "futures",
+    "mixle.utils.parallel.transports.futures",
+    "FuturesEncodedData",
+    frozenset({"estimator", "encoder", "client", "sub_chunks", "num_shards", "policies", "weights"}),
+)
+
+_ENCODED_DATA_BACKENDS: dict[str, Factory] = {
+    "local": _LOCAL,
+    "mp": _mp,
+    "multiprocessing": _mp,
+    "mpi": _mpi,
+    "futures": _futures,
+}
 _TRANSPORTS: dict[str, Callable[..., Transport]] = {}
 
 #: Backends with a name of their own that cannot be used: why, and what to do.
 _UNUSABLE = {
-    "mpi": "not built yet",
     "spark": "not built yet",
     "dask": "not built yet",
     "ray": "not built yet",
