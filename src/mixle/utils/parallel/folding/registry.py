@@ -35,7 +35,7 @@ def _split_controls(title: str, data: Any, controls: dict[str, Any]) -> dict[str
     split = {name: controls.pop(name, None) for name in ("num_chunks", "placement")}
     split["num_shards"] = controls.get("num_shards")
     check_fits(title, split["placement"], controls.pop("force", False))
-    rows = len(data) if hasattr(data, "__len__") else 0
+    rows = len(data) if hasattr(data, "__len__") and not hasattr(data, "iter_internal_ref_bundles") else 0
     controls["num_shards"] = choose_map(None, rows, **split)
     return controls
 
@@ -97,10 +97,24 @@ _FUTURES_HANDLE = Builtin(
     frozenset({"estimator", "encoder", "client", "sub_chunks", "num_shards", "policies", "weights"}),
 )
 
+
+def _ray(data: Any, **controls: Any) -> Any:
+    """Build the Ray handle; `num_chunks` and `placement` mean a contiguous map."""
+    return _RAY_HANDLE(data, **_split_controls("backend 'ray'", data, controls))
+
+
+_RAY_HANDLE = Builtin(
+    "ray",
+    "mixle.utils.parallel.transports.ray",
+    "RayEncodedData",
+    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
+)
+
 _ENCODED_DATA_BACKENDS: dict[str, Factory] = {
     "local": _LOCAL,
     "mp": _mp,
     "multiprocessing": _mp,
+    "ray": _ray,
     "mpi": _mpi,
     "futures": _futures,
 }
@@ -110,7 +124,6 @@ _TRANSPORTS: dict[str, Callable[..., Transport]] = {}
 _UNUSABLE = {
     "spark": "not built yet",
     "dask": "not built yet",
-    "ray": "not built yet",
     "component_parallel": "not built yet",
     "model_parallel": "not built yet",
     "mp_model": "not built yet",
