@@ -133,15 +133,14 @@ def own_files():
 def groups():
     """Both sides of 256 shards, and of a whole group per rank."""
     found = {}
-    for shards in (255, 256, 257, 511, 512, 513, 700):
+    for shards in (256, 257, 512, 513):
         with MPIEncodedData(ROWS, estimator(), num_shards=shards) as handle:
             model = handle.pysp_seq_initialize(estimator(), np.random.RandomState(1), 0.5)
             results = list(handle.transport.map(accumulate_task(model)))
             kinds = sorted({type(result.value).__name__ for result in results})
             found[shards] = [short(trace(handle, estimator())), kinds]
-    for shards in (256, 257, 513):
-        with encoded_data(ROWS, estimator(), backend="mpi", num_shards=shards, policies=[Audit(0.01)]) as handle:
-            found[f"{shards} audited"] = short(trace(handle, estimator()))
+    with encoded_data(ROWS, estimator(), backend="mpi", num_shards=257, policies=[Audit(0.01)]) as handle:
+        found["257 audited"] = short(trace(handle, estimator()))
     return found
 
 

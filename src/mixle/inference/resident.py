@@ -127,7 +127,7 @@ def opened(
         return
     with _together(how):
         rows, weights = _read(data, encoder, how)
-        if starter is not None and hasattr(rows, "__len__"):
+        if starter is not None and hasattr(rows, "__len__") and not is_cluster_collection(rows):
             usable = None if weights is None else int((weights > 0).sum())
             check_start(starter, len(rows), usable, row_width(rows))
     handle = _encode(rows, weights, estimator, model, encoder, how)

@@ -240,7 +240,7 @@ class RayTransport(Transport):
         if isinstance(error, exceptions.RayTaskError):
             raise error
         before = lost.get(worker)
-        held = [*(before.shards if before else ()), *part]
+        held = sorted([*(before.shards if before else ()), *part])
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         told = WorkerLost(
             f"worker {worker} (a Ray actor) was lost with shards {held}: {cause}. "
