@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -27,10 +28,13 @@ class Keeper:
         Its id.
     fetch : callable
         Returns the object that a reference means: ``ray.get``.
+    paths : list of str
+        Where the driver finds modules.
     """
 
-    def __init__(self, worker: int, fetch: Callable[[Any], Any]) -> None:
+    def __init__(self, worker: int, fetch: Callable[[Any], Any], paths: list[str]) -> None:
         self.worker, self.fetch = worker, fetch
+        sys.path.extend(path for path in paths if path not in sys.path)
         self.resident: dict[int, Shard] = {}
         self.told: tuple[int, Any] = (-1, None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -158,7 +159,7 @@ class RayTransport(Transport):
             if worker not in self.actors:
                 options = {"max_restarts": self.restarts, "max_task_retries": self.restarts}
                 actor = remote.options(num_cpus=0, scheduling_strategy="SPREAD", **options)
-                self.actors[worker] = actor.remote(worker, self.ray.get)
+                self.actors[worker] = actor.remote(worker, self.ray.get, [path for path in sys.path if path])
 
     def spawn(self, workers: Iterable[int]) -> None:
         """Start actors and do not wait for them."""
