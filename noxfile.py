@@ -74,9 +74,17 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Test the built wheel, all but measurements."""
+    """Test the built wheel, all but measurements and foreign engines."""
     install_wheel(session)
-    session.run("pytest", "-n", "logical", "-m", "not bench", *session.posargs)
+    session.run("pytest", "-n", "logical", "-m", "not bench and not engines", *session.posargs)
+
+
+@nox.session
+def engines(session: nox.Session) -> None:
+    """Fit on real engines: MPI, Ray, executors; everything they need comes from the package index."""
+    install_wheel(session)
+    session.install(*EXTRAS["mpi"], *EXTRAS["ray"], "ray[data]", "loky")
+    session.run("pytest", "tests/engines", "-m", "engines", *session.posargs)
 
 
 @nox.session

@@ -14,6 +14,7 @@ DOCUMENTED_SIGNATURES = {
     "AuditedMPEncodedData.__init__",
     "CalibrationRecord.__init__",
     "DirichletMultinomialEstimator.__init__",
+    "FuturesEncodedData.__init__",
     "HiddenMarkovEstimator.__init__",
     "HiddenMarkovModelDistribution.__init__",
     "LocalEncodedData.__init__",

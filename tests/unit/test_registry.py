@@ -65,7 +65,7 @@ def announce(monkeypatch):
 
 def test_built_in_backends_are_there():
     assert available_encoded_data_backends() == [
-        "component_parallel", "local", "model_parallel", "mp", "mp_model", "multiprocessing",
+        "component_parallel", "futures", "local", "model_parallel", "mp", "mp_model", "mpi", "multiprocessing", "ray",
     ]  # fmt: skip
     for backend in ("local", "LOCAL", " local ", None):
         assert isinstance(encoded_data(ROWS, PlainEstimator(), backend=backend), LocalEncodedData)
@@ -74,11 +74,11 @@ def test_built_in_backends_are_there():
 @pytest.mark.parametrize(
     ("backend", "words"),
     [
-        ("lcal", r"Unknown backend 'lcal'. Did you mean 'local'\? Usable here: component_parallel, local"),
+        ("lcal", r"Unknown backend 'lcal'. Did you mean 'local'\? Usable here: .*local, .*mp, .*multiprocessing"),
         ("dsk", r"Unknown backend 'dsk'. Did you mean 'dask'\? Usable here: .* not built yet: .*dask"),
         ("zzz", r"Unknown backend 'zzz'. Usable here"),
         ("dask", "backend 'dask' is not built yet. Usable here"),
-        ("MPI", "backend 'mpi' is not built yet"),
+        ("Component_Parallel", "backend 'component_parallel' is not built yet"),
         ("torchrun", "backend 'torchrun' is not supported"),
         ("", "non-empty name"),
         (3, "non-empty name"),

@@ -11,6 +11,7 @@ from mixle.cli.datasets import Table, load
 from mixle.cli.describe import describe
 from mixle.cli.incidents import INCIDENTS, Incident
 from mixle.cli.screen import Screen, counted
+from mixle.errors import BackendError
 
 __all__ = ["SHARDS", "Options", "run", "usable_cores"]
 
@@ -81,7 +82,7 @@ def run(options: Options, out: Screen, err: Screen) -> int:
     table = load(options.data, options.rows)
     rows = len(table.rows)
     shards, alone = min(SHARDS, rows), options.backend == "local"
-    workers = 1 if alone else min(options.workers or usable_cores(), shards)
+    workers, out, err = _workers(options, alone, shards, out, err)
     out.say(f"{counted(rows, table.noun)} read in {time.perf_counter() - began:.1f} s")
     out.say(f"Fields: {', '.join(table.fields)}. Clusters: {options.components}. Seed: {options.seed}.")
     if options.workers and options.workers > workers:
@@ -132,6 +133,18 @@ def estimator_for(data: str, components: int) -> Any:
     return stats.MixtureEstimator([stats.CompositeEstimator(fields)] * components)
 
 
+def _workers(options: Options, alone: bool, shards: int, out: Screen, err: Screen) -> tuple[int, Screen, Screen]:
+    """Return the number of workers, and screens that stay dark on all ranks of an MPI job but the first."""
+    if options.backend != "mpi":
+        return (1 if alone else min(options.workers or usable_cores(), shards)), out, err
+    from mixle.utils.parallel.transports.mpi import world
+
+    comm = world()
+    if options.workers not in {None, comm.size}:
+        raise BackendError(f"the ranks are the workers: leave --workers out, or mpiexec -n {options.workers} mixle ...")
+    return (comm.size, out, err) if comm.rank == 0 else (comm.size, Screen(None), Screen(None))
+
+
 def _check_backend(name: str) -> None:
     """Refuse an unknown backend, in the registry's words, before anything is read."""
     from mixle.stats import NullEstimator
@@ -146,7 +159,12 @@ def _fit(fit: Fit, backend: str, workers: int, table: Table, estimator: Any, opt
     from mixle.inference import optimize
     from mixle.utils.parallel.planner import encoded_data
 
-    pool: dict[str, Any] = {} if backend == "local" else {"num_workers": workers}
+    pool: dict[str, Any] = {} if backend in {"local", "mpi", "futures"} else {"num_workers": workers}
+    if backend == "futures":
+        from concurrent.futures import ProcessPoolExecutor
+        from functools import partial
+
+        pool["client"] = partial(ProcessPoolExecutor, workers)
     began = time.perf_counter()
 
     def opened() -> Any:

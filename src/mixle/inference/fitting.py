@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mixle.errors import EmptyDataError
@@ -152,13 +152,17 @@ class Fit:
         """
         steps, loop = self._steps(resident.handle), self.loop if loop is None else loop
         notes: list[str] = []
+        speaks = getattr(resident.handle, "is_root", True)  # of the ranks of an MPI job one prints and keeps files
+        loop = loop if speaks else replace(loop, progress=Progress())
         record = None if file is None else Record(file, self, loop, resident.handle, state, previous)
-        outcome = None if record is None else record.load(notes)
+        outcome = None if record is None else steps.agree(record.load(notes) if speaks else None)
         if outcome is None:
-            outcome = self._begin(resident.handle, steps, state, previous, loop, record, notes)
+            outcome = self._begin(resident.handle, steps, state, previous, loop, record if speaks else None, notes)
         elif record is not None and not loop.ended(outcome):
-            record.check_score(outcome, steps.score(outcome.reached))
-            outcome = loop.go_on(steps, outcome, record.keep)
+            score = steps.score(outcome.reached)
+            if speaks:
+                record.check_score(outcome, score)
+            outcome = loop.go_on(steps, outcome, record.keep if speaks else None)
         if outcome.model is None:
             raise NoObjective(self._why(outcome))
         model = attach(outcome.model, self._provenance(outcome, resident, steps, notes), owner=previous)
@@ -171,6 +175,7 @@ class Fit:
             start, score = previous, steps.score(previous)
         else:
             start, score = self._draw(handle, steps, state, notes)
+        score = steps.agree(score)
         if record is None:
             return loop.run(steps, start, score)
         record.begin(start, notes)

@@ -29,6 +29,9 @@ class Steps(Protocol):
     def step(self, model: Any) -> Any:
         """Return the next model after `model`, which was scored last."""
 
+    def agree(self, value: Any) -> Any:
+        """Return one `value` on all processes that run this loop; see `Handle.agree`."""
+
 
 class FusedSteps:
     """One pass per iteration: the E-step that steps from a model also sums its log-density.
@@ -66,6 +69,10 @@ class FusedSteps:
         estep, self._estep = self._estep, None
         return self._handle.m_step(self._estimator, estep, model)
 
+    def agree(self, value: Any) -> Any:
+        """Return one `value` on all processes that run this loop."""
+        return self._handle.agree(value)
+
 
 class DocumentedSteps:
     """Two passes per iteration through the documented methods: step, then score.
@@ -97,6 +104,11 @@ class DocumentedSteps:
     def step(self, model: Any) -> Any:
         """Return the next model after `model`."""
         return self._handle.pysp_seq_estimate(self._estimator, model)
+
+    def agree(self, value: Any) -> Any:
+        """Return one `value` on all processes that run this loop; a foreign handle runs in one."""
+        agree = getattr(self._handle, "agree", None)
+        return value if agree is None else agree(value)
 
 
 def _score_of(estep: Any, handle: Any, penalty: float) -> Score:
@@ -219,7 +231,8 @@ class Loop:
     def _guarded(self, steps: Steps, outcome: Outcome, keep: Keep | None, *, begins: bool) -> Outcome:
         try:
             if begins and outcome.start.finite:
-                outcome.offer(outcome.reached, outcome.start, self._validation(outcome.reached), best=self.track_best)
+                validation = steps.agree(self._validation(outcome.reached))
+                outcome.offer(outcome.reached, outcome.start, validation, best=self.track_best)
                 outcome.accepted = 0
             if begins and keep is not None:
                 keep(outcome)
@@ -234,8 +247,10 @@ class Loop:
         for iteration in range(outcome.iterations + 1, self.max_its + 1):
             model = steps.step(outcome.reached)
             score = steps.score(model, last=iteration == self.max_its)
-            verdict = self.rule.judge(outcome.last, score)
             validation = self._validation(model) if score.finite else None
+            late = self.deadline is not None and time.monotonic() >= self.deadline
+            score, validation, late = steps.agree((score, validation, late))
+            verdict = self.rule.judge(outcome.last, score)
             outcome.iterations, outcome.gain = iteration, verdict.gain
             outcome.history.append((score.objective, verdict.gain, verdict.accepted))
             if verdict.accepted:
@@ -249,7 +264,7 @@ class Loop:
                 self.on_step(EMStep(iteration, model, score.objective, verdict.gain))
             if self.ended(outcome):
                 return
-            if self.deadline is not None and time.monotonic() >= self.deadline:
+            if late:
                 outcome.stopped = "max_seconds"
                 return
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -125,16 +125,25 @@ def opened(
     if enc_data is not None:
         yield _handed_in(enc_data, estimator, encoder, how)
         return
-    rows, weights = _read(data, encoder, how)
-    if starter is not None and hasattr(rows, "__len__"):
-        usable = None if weights is None else int((weights > 0).sum())
-        check_start(starter, len(rows), usable, row_width(rows))
+    with _together(how):
+        rows, weights = _read(data, encoder, how)
+        if starter is not None and hasattr(rows, "__len__") and not is_cluster_collection(rows):
+            usable = None if weights is None else int((weights > 0).sum())
+            check_start(starter, len(rows), usable, row_width(rows))
     handle = _encode(rows, weights, estimator, model, encoder, how)
     try:
-        count = len(rows) if hasattr(rows, "__len__") else None
-        yield Resident(handle, count, encoder)
+        yield Resident(handle, len(handle) if hasattr(handle, "__len__") else None, encoder)
     finally:
         handle.close()
+
+
+def _together(how: Encoding) -> AbstractContextManager[None]:
+    """Let processes that all run this fit (MPI) raise together what one of them raises before there is a handle."""
+    if how.backend != "mpi":
+        return nullcontext()
+    from mixle.utils.parallel.mpi import together
+
+    return together(how.controls.get("comm"))
 
 
 def _handed_in(enc_data: Any, estimator: Any, encoder: Any, how: Encoding) -> Resident:

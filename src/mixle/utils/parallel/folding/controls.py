@@ -40,7 +40,7 @@ INSTEAD = {
     "chunk_workers": "use backend='local' or num_workers={value!r}",
     "parallel_chunks": "use backend='local', or num_workers with backend='mp'",
     "num_chunks": "use num_shards=Contiguous({value!r})",
-    "client": "it belongs to backend='dask'",
+    "client": "it belongs to backend='dask', 'spark' or 'futures'",
     "comm": "it belongs to backend='mpi'",
     "root": "it belongs to backend='mpi'",
     "root_only": "it belongs to backend='mpi'",

@@ -7,12 +7,12 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mixle.errors import RowError, TaskError
+from mixle.errors import HandleClosed, RowError, TaskError
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.shards import Chunk
 
-__all__ = ["RemoteFault", "RemoteTraceback", "fault_of", "surface"]
+__all__ = ["RemoteFault", "RemoteTraceback", "closed_error", "fault_of", "load_error", "surface"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +117,27 @@ def surface(fault: RemoteFault, shard: int | None = None, worker: int | None = N
         error.add_note(f"raised by shard {shard}" + ("" if worker is None else f" on worker {worker}"))
     error.__cause__ = RemoteTraceback(fault.traceback_text)
     return error
+
+
+def closed_error(verb: str) -> HandleClosed:
+    """Return the error of a call on a handle that is closed."""
+    return HandleClosed(
+        f"this parallel encoded-data handle is closed: {verb} cannot be served. "
+        "Build a new one: encoded_data(rows, estimator, backend=...)"
+    )
+
+
+def load_error(fault: RemoteFault, shard: int | None = None, worker: int | None = None) -> Exception:
+    """Return the error of a shard that could not be encoded: the RowError itself where it is one."""
+    if fault.pickled is not None:
+        try:
+            error = pickle.loads(fault.pickled)
+        except Exception:  # noqa: BLE001 - a class that is not importable here
+            error = None
+        if isinstance(error, RowError):
+            error.__cause__ = RemoteTraceback(fault.traceback_text)
+            return error
+    return surface(fault, shard, worker)
 
 
 def _message(fault: RemoteFault, shard: int | None, original: BaseException | None) -> str:

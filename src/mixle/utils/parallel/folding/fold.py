@@ -6,8 +6,10 @@ right. The rule is the same on every transport, so a cluster may add up groups i
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixle.utils.parallel.folding.finite import all_finite
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
 __all__ = [
     "GROUP",
     "EStep",
+    "GroupSum",
     "checkpointed_fold",
     "finite_guarded_fold",
+    "fold_groups",
+    "fold_log_densities",
     "fold_numbers",
     "fold_results",
     "fold_values",
@@ -68,6 +73,27 @@ def _plain_sum(numbers: Sequence[float]) -> float:
     for number in numbers:
         total += float(number)
     return total
+
+
+def fold_log_densities(results: Sequence[Result]) -> float:
+    """Return the summed log-density of a round, NaN where a shard has none."""
+    scores = [result.log_density for result in results if result.log_density is not None]
+    return fold_numbers(scores) if len(scores) == len(results) else math.nan
+
+
+class GroupSum(NamedTuple):
+    """The sum of one whole group of consecutive shards, folded where they live; keys are not tied yet.
+
+    Attributes
+    ----------
+    nobs : float
+        Weight of the group.
+    value : Any
+        Its statistic.
+    """
+
+    nobs: float
+    value: Any
 
 
 class _Guard:
@@ -145,15 +171,76 @@ def fold_values(
             running.restore()
     if done:
         done.append((running.nobs, running.accumulator.value()))
-        running = _Running(make)
-        for count, value in done:
-            running.add(count, value)
+        running = _sum(make, done)
+    return _total(running, guard)
+
+
+def _sum(make: Callable[[], Any], items: Iterable[tuple[float, Any]]) -> _Running:
+    running = _Running(make)
+    for count, value in items:
+        running.add(count, value)
+    return running
+
+
+def _total(running: _Running, guard: _Guard | None) -> tuple[float, Any]:
+    """Tie keys and return the total."""
     _tie(running.accumulator)
     total = running.accumulator.value()
     if guard is not None:
         guard.check(running.nobs, "(running observation count)")
         guard.check(total, "(after key_merge/key_replace)")
     return running.nobs, total
+
+
+def fold_groups(estimator: Any, results: Sequence[Result], shards: int) -> list[Result]:
+    """Fold the whole groups among `results` in place: what a cluster does before anything travels.
+
+    Parameters
+    ----------
+    estimator : Any
+        Its accumulators do the adding.
+    results : sequence of Result
+        Results of the shards of one place, in shard order, none of them an error.
+    shards : int
+        Number of shards of the whole fold; up to `GROUP` of them are never grouped.
+
+    Returns
+    -------
+    list of Result
+        The value of the first shard of a whole group is its `GroupSum`, that of its other shards is None. What is no
+        whole group is as it was. `fold_results` reads both.
+    """
+    if shards <= GROUP:
+        return list(results)
+    make = estimator.accumulator_factory().make
+    groups: dict[int, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.shard // GROUP, []).append(result)
+    folded = []
+    for group, members in groups.items():
+        if len(members) < min(GROUP, shards - group * GROUP):
+            folded += members
+            continue
+        running = _sum(make, ((result.weight, result.value) for result in members))
+        values = [GroupSum(running.nobs, running.accumulator.value()), *[None] * (len(members) - 1)]
+        folded += [replace(result, value=value) for result, value in zip(members, values, strict=True)]
+    return folded
+
+
+def _fold_grouped(estimator: Any, ordered: Sequence[Result], guard: _Guard | None) -> tuple[float, Any]:
+    """Add up results some of whose groups were folded already."""
+    make = estimator.accumulator_factory().make
+    sums: list[tuple[float, Any]] = []
+    for start in range(0, len(ordered), GROUP):
+        members = ordered[start : start + GROUP]
+        first = members[0].value
+        if not isinstance(first, GroupSum):
+            running = _sum(make, ((result.weight, result.value) for result in members))
+            first = GroupSum(running.nobs, running.accumulator.value())
+        if guard is not None:
+            guard.check(tuple(first), f"(shards {members[0].shard} to {members[-1].shard})")
+        sums.append(first)
+    return _total(_sum(make, sums), guard)
 
 
 def _tie(accumulator: Any) -> None:
@@ -186,6 +273,8 @@ def fold_results(
         Total weight and statistic.
     """
     ordered = sorted(results, key=lambda result: result.shard)
+    if any(isinstance(result.value, GroupSum) for result in ordered):
+        return _fold_grouped(estimator, ordered, _Guard(where or "fold") if guard else None)
     items = ((result.weight, result.value) for result in ordered)
     return fold_values(estimator, items, where=(where or "fold") if guard else None)
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mixle._limits import one_blas_thread
 from mixle.errors import HandleClosed, SupportError
-from mixle.utils.parallel.folding.fold import EStep, fold_numbers, fold_results
+from mixle.utils.parallel.folding.faults import closed_error
+from mixle.utils.parallel.folding.fold import EStep, fold_log_densities, fold_numbers, fold_results
 from mixle.utils.parallel.folding.inputs import check_probability, check_reading, random_state, warn_user
 from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
 from mixle.utils.parallel.folding.starts import check_start, start_results
-from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score, chunk_log_densities
+from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score, check_models, chunk_log_densities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,9 @@ class Handle(Observed, EncodedDataHandle):
     RowError
         Naming the position of a row that cannot be encoded.
     """
+
+    #: Whether this process speaks for the fit; where several run the same code (MPI), one of them does.
+    is_root: bool = True
 
     def __init__(self, transport: Transport, source: Source | None = None) -> None:
         self._pid = os.getpid()
@@ -138,10 +141,10 @@ class Handle(Observed, EncodedDataHandle):
         TaskError
             If the model's own code fails; the error is also of that exception's type and names shard and row.
         """
-        _check_models([estimate])
+        check_models([estimate])
         with self._serving("llsum"):
             results = self._run(Score(estimate))
-            return fold_numbers([result.weight for result in results]), _log_density(results)
+            return fold_numbers([result.weight for result in results]), fold_log_densities(results)
 
     def pysp_seq_log_density(self, estimate: Any) -> list[np.ndarray]:
         """Return the log-density of each row, one array per chunk, in the order of shards and their chunks.
@@ -161,7 +164,7 @@ class Handle(Observed, EncodedDataHandle):
         TaskError
             As `pysp_seq_log_density_sum`.
         """
-        _check_models(estimate if isinstance(estimate, (list, tuple)) else [estimate])
+        check_models(estimate if isinstance(estimate, (list, tuple)) else [estimate])
         return [scores for shard in self.apply(chunk_log_densities, estimate) for scores in shard]
 
     def pysp_seq_estimate(self, estimator: Any, prev_estimate: Any) -> Any:
@@ -221,7 +224,7 @@ class Handle(Observed, EncodedDataHandle):
             with one_blas_thread():
                 results = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
                 nobs, value = self._fold(estimator, results)
-                return estimator.estimate(nobs, value)
+                return self._decide("init", lambda: estimator.estimate(nobs, value))
 
     def pysp_stream_accumulate(self, estimator: Any, model: Any) -> tuple[float, Any]:
         """Return the folded statistic for streaming or incremental EM, keys tied.
@@ -288,12 +291,17 @@ class Handle(Observed, EncodedDataHandle):
                 "no component supports any row; start from a model whose support covers the data",
                 type(previous).__name__,
             )
+
+        def make() -> Any:
+            with one_blas_thread():
+                model = estimator.estimate(estep.nobs, estep.value)
+                keep_empty = getattr(estimator, "keep_empty", None)
+                if keep_empty is not None and previous is not None:
+                    model = keep_empty(model, previous, estep.value)
+                return model
+
         start = time.perf_counter()
-        with one_blas_thread():
-            model = estimator.estimate(estep.nobs, estep.value)
-            keep_empty = getattr(estimator, "keep_empty", None)
-            if keep_empty is not None and previous is not None:
-                model = keep_empty(model, previous, estep.value)
+        model = self._decide("m_step", make)
         self._log.estimated(time.perf_counter() - start)
         return model
 
@@ -309,6 +317,14 @@ class Handle(Observed, EncodedDataHandle):
         """
         with self._serving("apply"):
             return [result.value for result in self._run(Apply(function, args))]
+
+    def agree(self, value: Any) -> Any:
+        """Return the `value` of the process that speaks for the fit, on all that run the same code."""
+        return value
+
+    def _decide(self, verb: str, make: Callable[[], Any]) -> Any:
+        """Return what ``make()`` returns in the process that speaks for the fit."""
+        return make()
 
     def _run(self, task: Task) -> list[Result]:
         results = run_round(self.transport, task, self._log.watch if isinstance(task, Accumulate) else None)
@@ -332,7 +348,7 @@ class Handle(Observed, EncodedDataHandle):
         nobs, value = self._fold(estimator, results)
         self._log.folded()
         self._left_out = sum(int(result.receipt.get("left_out", 0)) for result in results)
-        return EStep(nobs, value, _log_density(results), self._left_out)
+        return EStep(nobs, value, fold_log_densities(results), self._left_out)
 
     def _check_estimator(self, estimator: Any) -> None:
         """Refuse what is no estimator, and tying keys that cannot be honoured, once per estimator."""
@@ -355,31 +371,13 @@ class Handle(Observed, EncodedDataHandle):
             )
         with self._lock:
             if self._closed:
-                raise _refusal(verb)
+                raise closed_error(verb)
             try:
                 yield
             except Exception as error:
                 if self._closed and not isinstance(error, HandleClosed):  # a transport torn down under the call
-                    raise _refusal(verb) from error
+                    raise closed_error(verb) from error
                 raise
-
-
-def _refusal(verb: str) -> HandleClosed:
-    return HandleClosed(
-        f"this parallel encoded-data handle is closed: {verb} cannot be served. "
-        "Build a new one: encoded_data(rows, estimator, backend=...)"
-    )
-
-
-def _check_models(models: Iterable[Any]) -> None:
-    for model in models:
-        if not hasattr(model, "seq_log_density"):
-            raise TypeError(f"a {type(model).__name__} has no seq_log_density: pass the model to score")
-
-
-def _log_density(results: list[Result]) -> float:
-    scores = [result.log_density for result in results if result.log_density is not None]
-    return fold_numbers(scores) if len(scores) == len(results) else math.nan
 
 
 _ORIGINAL = {name: vars(Handle)[name] for name in ("pysp_seq_estimate", "pysp_seq_log_density_sum")}

@@ -54,10 +54,10 @@ def _refusal(data: Any) -> str | None:
 
 
 def is_cluster_collection(data: Any) -> bool:
-    """Return whether `data` is a collection of a cluster framework (RDD, Dask bag, frame or array, Ray data set)."""
+    """Return whether `data` lies in parts on a cluster: RDD, Dask bag, frame or array, Ray data set, `RankRows`."""
     if isinstance(data, type):
         return False
-    marks = ("to_delayed", "mapPartitions", "iter_internal_ref_bundles")
+    marks = ("to_delayed", "mapPartitions", "iter_internal_ref_bundles", "rank_parts")
     return any(callable(getattr(data, mark, None)) for mark in marks)
 
 

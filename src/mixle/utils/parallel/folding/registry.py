@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, MissingPackage
-from mixle.utils.parallel.folding.controls import DEFAULTS, MODEL_PARTS, NEW, Builtin, same
+from mixle.utils.parallel.folding.backends import BUILTIN
+from mixle.utils.parallel.folding.controls import DEFAULTS, NEW, same
 from mixle.utils.parallel.folding.observed import delivered
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, is_encoded_data_handle
 
@@ -24,71 +25,13 @@ __all__ = [
 Factory = Callable[..., Any]
 
 
-def _mp(data: Any, **controls: Any) -> Any:
-    """Build the process handle; a model says how to encode, `num_chunks` and `placement` mean a contiguous map."""
-    from mixle.utils.parallel.folding.inputs import check_engine, check_fits, choose_map
-
-    check_engine("backend 'mp'", controls.pop("engine", None), controls.pop("precision", None))
-    model = controls.pop("model", None)
-    if model is not None and controls.get("encoder") is None:
-        controls["encoder"] = model.dist_to_encoder()
-    split = {name: controls.pop(name, None) for name in ("num_chunks", "placement")}
-    split["num_shards"] = controls.get("num_shards")
-    check_fits("backend 'mp'", split["placement"], controls.pop("force", False))
-    rows = len(data) if hasattr(data, "__len__") else 0
-    controls["num_shards"] = choose_map(None, rows, **split)
-    return _MP_HANDLE(data, **controls)
-
-
-_LOCAL = Builtin(
-    "local",
-    "mixle.utils.parallel.planner",
-    "LocalEncodedData",
-    frozenset(
-        {
-            *MODEL_PARTS,
-            *NEW,
-            "placement",
-            "resources",
-            "engine",
-            "precision",
-            "num_chunks",
-            "sub_chunks",
-            "parallel_chunks",
-            "chunk_workers",
-        }
-    ),
-)
-_MP_HANDLE = Builtin(
-    "mp",
-    "mixle.utils.parallel.multiprocessing",
-    "MPEncodedData",
-    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
-)
-
-_MODEL = Builtin(
-    "model_parallel",
-    "mixle.utils.parallel.model_parallel",
-    "ModelParallelEncodedData",
-    frozenset({*MODEL_PARTS, "num_workers", "sub_chunks", "weights"}),
-)
-
-_ENCODED_DATA_BACKENDS: dict[str, Factory] = {
-    "local": _LOCAL,
-    "mp": _mp,
-    "multiprocessing": _mp,
-    "model_parallel": _MODEL,
-    "component_parallel": _MODEL,
-    "mp_model": _MODEL,
-}
+_ENCODED_DATA_BACKENDS: dict[str, Factory] = dict(BUILTIN)
 _TRANSPORTS: dict[str, Callable[..., Transport]] = {}
 
 #: Backends with a name of their own that cannot be used: why, and what to do.
 _UNUSABLE = {
-    "mpi": "not built yet",
     "spark": "not built yet",
     "dask": "not built yet",
-    "ray": "not built yet",
     "torchrun": "not supported: torch devices can be planned for, rows are worked on by numpy",
     "lightning": "not supported: torch devices can be planned for, rows are worked on by numpy",
     "pl": "not supported: torch devices can be planned for, rows are worked on by numpy",

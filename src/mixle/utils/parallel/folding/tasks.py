@@ -7,7 +7,7 @@ shard, the estimator, the model and the seed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -76,6 +76,13 @@ def _weight(chunk: Chunk) -> float:
     from mixle.stats.sums import block_sum
 
     return float(block_sum(chunk.weights))
+
+
+def check_models(models: Iterable[Any]) -> None:
+    """Refuse what cannot score rows."""
+    for model in models:
+        if not hasattr(model, "seq_log_density"):
+            raise TypeError(f"a {type(model).__name__} has no seq_log_density: pass the model to score")
 
 
 def row_log_densities(model: Any, chunk: Chunk) -> np.ndarray:

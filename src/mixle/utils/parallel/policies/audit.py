@@ -82,6 +82,7 @@ class Audit(Policy):
 
     order = 3
     needs = ("run",)
+    reads_statistics = True
 
     def __init__(
         self,

@@ -31,10 +31,13 @@ class Policy(Transport):
         Place in a stack, inner to outer: chaos 0, retry 1, rebalance 2, audit 3, observe 4.
     needs : tuple of str
         Verbs without which the policy cannot work.
+    reads_statistics : bool
+        Whether it looks at the statistic of every shard, so that none may be folded before it has.
     """
 
     order: ClassVar[int] = 0
     needs: ClassVar[tuple[str, ...]] = ()
+    reads_statistics: ClassVar[bool] = False
     #: Verbs of the inner transport that would go around this policy.
     withheld: ClassVar[frozenset[str]] = frozenset()
     inner: Transport

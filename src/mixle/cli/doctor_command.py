@@ -1,0 +1,64 @@
+"""Arguments of ``mixle doctor`` and ``mixle backends``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from mixle.cli.screen import Screen
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> argparse.ArgumentParser:
+    """Add both commands to the subparsers `commands`, and return the parser of the first."""
+    does = "try each backend on tiny data, compare its bits with those of one thread, and print what to mend"
+    doctor: argparse.ArgumentParser = commands.add_parser(
+        "doctor",
+        help=does,
+        description=f"{does.capitalize()}.",
+        epilog="exit code: 0 if no backend that is installed fails, 1 if one does",
+    )
+    doctor.add_argument("backend", nargs="*", help="backends to look at (default: all)")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.add_argument("--no-trip", action="store_true", help="only look at packages and programs, start nothing")
+    doctor.set_defaults(run=_doctor, parser=doctor)
+    lists = "list the backends by name, and what those that are not usable need"
+    backends: argparse.ArgumentParser = commands.add_parser(
+        "backends", help=lists, description=f"{lists.capitalize()}."
+    )
+    backends.set_defaults(run=_backends, parser=backends)
+    return doctor
+
+
+def _doctor(read: argparse.Namespace, out: Screen, err: Screen) -> int:
+    from mixle.cli.doctor import NEEDS, check
+    from mixle.utils.parallel.planner import available_encoded_data_backends
+
+    wanted = [name.strip().lower() for name in read.backend]
+    found = []
+    for name in wanted or sorted({*available_encoded_data_backends(), *NEEDS} - {"multiprocessing"}):
+        err.show(f"looking at {name} ...")
+        found.append(check(name, trip=not read.no_trip))
+    err.show("")
+    if read.json:
+        import json
+
+        out.say(json.dumps([one.as_dict() for one in found], indent=2))
+    else:
+        for one in found:
+            what = " ".join(filter(None, (one.package, one.version)))
+            took = "" if one.seconds is None else f"{one.seconds:.1f} s"
+            words = {"ok": f"same bits as local, {took}"}.get(one.status, one.problem or one.status)
+            out.say(f"{one.backend:10} {one.status:10} {what:20} {words}")
+            if one.fix:
+                out.say(f"{'':10} {'':10} {'':20} fix: {one.fix}")
+    return int(any(one.status == "failed" for one in found))
+
+
+def _backends(_read: argparse.Namespace, out: Screen, _err: Screen) -> int:
+    from mixle.cli.doctor import listing
+
+    for name, state, fix in listing():
+        out.say(f"{name:16} {state}" + (f"; {fix}" if fix else ""))
+    return 0

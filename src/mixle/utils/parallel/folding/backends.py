@@ -1,0 +1,117 @@
+"""The backends of this library, as `encoded_data` reaches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mixle.utils.parallel.folding.controls import MODEL_PARTS, NEW, Builtin
+
+__all__ = ["BUILTIN"]
+
+
+def _split_controls(title: str, data: Any, controls: dict[str, Any]) -> dict[str, Any]:
+    """Return the controls with those that say how rows are encoded and split reduced to `encoder` and `num_shards`."""
+    from mixle.utils.parallel.folding.inputs import check_engine, check_fits, choose_map
+
+    check_engine(title, controls.pop("engine", None), controls.pop("precision", None))
+    model = controls.pop("model", None)
+    if model is not None and controls.get("encoder") is None:
+        controls["encoder"] = model.dist_to_encoder()
+    split = {name: controls.pop(name, None) for name in ("num_chunks", "placement")}
+    split["num_shards"] = controls.get("num_shards")
+    check_fits(title, split["placement"], controls.pop("force", False))
+    rows = len(data) if hasattr(data, "__len__") and not hasattr(data, "iter_internal_ref_bundles") else 0
+    controls["num_shards"] = choose_map(None, rows, **split)
+    return controls
+
+
+def _mp(data: Any, **controls: Any) -> Any:
+    """Build the process handle; a model says how to encode, `num_chunks` and `placement` mean a contiguous map."""
+    return _MP_HANDLE(data, **_split_controls("backend 'mp'", data, controls))
+
+
+_LOCAL = Builtin(
+    "local",
+    "mixle.utils.parallel.planner",
+    "LocalEncodedData",
+    frozenset(
+        {
+            *MODEL_PARTS,
+            *NEW,
+            "placement",
+            "resources",
+            "engine",
+            "precision",
+            "num_chunks",
+            "sub_chunks",
+            "parallel_chunks",
+            "chunk_workers",
+        }
+    ),
+)
+_MP_HANDLE = Builtin(
+    "mp",
+    "mixle.utils.parallel.multiprocessing",
+    "MPEncodedData",
+    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
+)
+
+
+def _mpi(data: Any, **controls: Any) -> Any:
+    """Build the MPI handle; a model says how to encode, `num_chunks` and `placement` mean a contiguous map."""
+    return _MPI_HANDLE(data, **_split_controls("backend 'mpi'", data, controls))
+
+
+_MPI_HANDLE = Builtin(
+    "mpi",
+    "mixle.utils.parallel.mpi",
+    "MPIEncodedData",
+    frozenset({"estimator", "encoder", "comm", "root", "root_only", "sub_chunks", "num_shards", "policies", "weights"}),
+)
+
+
+def _futures(data: Any, **controls: Any) -> Any:
+    """Build the handle over an executor; controls mean what they mean for 'mp'."""
+    return _FUTURES_HANDLE(data, **_split_controls("backend 'futures'", data, controls))
+
+
+_FUTURES_HANDLE = Builtin(
+    "futures",
+    "mixle.utils.parallel.transports.futures",
+    "FuturesEncodedData",
+    frozenset({"estimator", "encoder", "client", "sub_chunks", "num_shards", "policies", "weights"}),
+)
+
+
+def _ray(data: Any, **controls: Any) -> Any:
+    """Build the Ray handle; `num_chunks` and `placement` mean a contiguous map."""
+    return _RAY_HANDLE(data, **_split_controls("backend 'ray'", data, controls))
+
+
+_RAY_HANDLE = Builtin(
+    "ray",
+    "mixle.utils.parallel.transports.ray",
+    "RayEncodedData",
+    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
+)
+
+_MODEL = Builtin(
+    "model_parallel",
+    "mixle.utils.parallel.model_parallel",
+    "ModelParallelEncodedData",
+    frozenset({*MODEL_PARTS, "num_workers", "sub_chunks", "weights"}),
+)
+
+#: Factories by name.
+BUILTIN: dict[str, Callable[..., Any]] = {
+    "local": _LOCAL,
+    "mp": _mp,
+    "multiprocessing": _mp,
+    "ray": _ray,
+    "mpi": _mpi,
+    "futures": _futures,
+    "model_parallel": _MODEL,
+    "component_parallel": _MODEL,
+    "mp_model": _MODEL,
+}

@@ -1,0 +1,262 @@
+"""The driver's side of a Ray cluster: one put per round, one call per shard or group, answers in any order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mixle.errors import BackendError, HandleClosed, MissingPackage, RoundLosses, WorkerLost
+from mixle.utils.parallel.folding.faults import load_error
+from mixle.utils.parallel.folding.fold import GROUP
+from mixle.utils.parallel.folding.transport import Source, Transport
+from mixle.utils.parallel.folding.travel import Parcel, pack, unpack_results
+from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.transports.ray.keeper import Keeper
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.tasks import Result, Task
+
+__all__ = ["BlockSource", "RayTransport"]
+
+#: How often Ray starts an actor again, and repeats a call that was lost with it, before the loss is told.
+RESTARTS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSource(Source):
+    """Blocks of a Ray Dataset, which are the shards.
+
+    Attributes
+    ----------
+    blocks : tuple
+        References of the blocks that have rows.
+    """
+
+    blocks: tuple[Any, ...] = ()
+
+    @property
+    def counted(self) -> int:
+        """Number of rows."""
+        return sum(len(positions) for positions in self.shards)
+
+    @property
+    def width(self) -> int | None:
+        """None: the driver has not seen a row."""
+        return None
+
+
+def load_ray() -> Any:
+    """Return the package; MissingPackage without it."""
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingPackage(f"backend 'ray' needs ray ({error}). Install: pip install \"ray>=2.9\"") from error
+    return ray
+
+
+class RayTransport(Transport):
+    """Actors that keep shards.
+
+    Parameters
+    ----------
+    num_workers : int, optional
+        Number of actors, one per CPU of the cluster by default; at most one per shard. They reserve no CPU, so that
+        data sets and other work go on.
+    grouped : bool
+        Fold whole groups of 256 shards where they live, so that one statistic per group travels.
+    restarts : int
+        How often Ray starts a lost actor again and repeats the call, before the loss is told to the policies.
+
+    Attributes
+    ----------
+    owner : dict of int to int
+        Actor of each shard.
+    owned : bool
+        Whether Ray was started here; `close` then shuts it down.
+    """
+
+    name = "ray"
+
+    def __init__(self, num_workers: int | None = None, *, grouped: bool = True, restarts: int = RESTARTS) -> None:
+        self.ray = load_ray()
+        self.num_workers, self.grouped, self.restarts = num_workers, grouped, restarts
+        self.sizes: dict[int, int] = {}
+        self.owner: dict[int, int] = {}
+        self.retired: set[int] = set()
+        self.owned = False
+        self.closed = False
+        self.actors: dict[int, Any] = {}
+        self._orders: dict[int, tuple[int, bytes, list[Any]]] = {}
+        self._number = 0
+
+    def connect(self) -> None:
+        """Start Ray on this machine if the program is not connected to a cluster."""
+        if not self.ray.is_initialized():
+            self.owned = True
+            self.ray.init(num_cpus=usable_cpus(), include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+
+    def load(self, source: Source) -> None:
+        """Encode all shards on the actors; RowError names a bad row by its position in the data."""
+        self.connect()
+        shards = len(source.shards)
+        cpus = int(self.ray.cluster_resources().get("CPU", 1))
+        self.num_workers = max(1, min(self.num_workers or cpus, shards))
+        groups = -(-shards // GROUP)
+        whole = self.grouped and groups >= self.num_workers
+        encoder = self.ray.put(pack(source.encoder, definitions=True))
+        for shard, positions in enumerate(source.shards):
+            self.owner[shard] = shard // GROUP * self.num_workers // groups if whole else shard % self.num_workers
+            place = pack(Parcel((positions, source.pieces[shard], source.shard_weights(shard))))
+            blocks = getattr(source, "blocks", ())
+            rows = blocks[shard] if blocks else self.ray.put(pack(Parcel(source.shard_rows(shard)), definitions=True))
+            self._orders[shard] = (shard, place, [encoder, rows])
+        self.start(range(self.num_workers))
+        loaded = sorted(self._round(None, self._homes()), key=lambda result: result.shard)
+        for result in loaded:
+            if result.error is not None:
+                raise load_error(result.error, result.shard, result.receipt.get("worker"))
+        self.sizes = {result.shard: result.rows for result in loaded}
+
+    def map(self, task: Task) -> Iterator[Result]:
+        """Run `task` on every shard where it lives and yield each result as it arrives."""
+        return self._round(task, self._homes(), len(self.sizes) if self.grouped else 0)
+
+    def dispatch(self, task: Task, assignment: Mapping[int, Sequence[int]]) -> Iterator[Result]:
+        """Run `task` on chosen shards on chosen actors."""
+        return self._round(task, assignment)
+
+    def run(self, task: Task, shard: int, worker: int) -> Result:
+        """Run `task` on one shard on a chosen actor."""
+        (result,) = self._round(task, {worker: [shard]})
+        return result
+
+    def move(self, shard: int, worker: int) -> None:
+        """Let a shard live on another actor from now on; its bits do not change."""
+        if worker not in self.workers():
+            raise BackendError(f"there is no worker {worker}: this handle has workers {self.workers()}")
+        self.owner[shard] = worker
+
+    def workers(self) -> list[int]:
+        """Return the ids of the actors that are not retired."""
+        return [worker for worker in range(self.num_workers or 0) if worker not in self.retired]
+
+    def retire(self, worker: int) -> None:
+        """End an actor for good; its shards must have been moved."""
+        held = sorted(shard for shard, owner in self.owner.items() if owner == worker)
+        if held or self.workers() == [worker]:
+            why = f"shards {held} live there: move them first" if held else "it is the last one"
+            raise BackendError(f"worker {worker} cannot be retired: {why}")
+        self.retired.add(worker)
+        self._end(worker)
+
+    def start(self, workers: Iterable[int]) -> None:
+        """Start those of `workers` that are not there."""
+        self._check_open()
+        remote = self.ray.remote(Keeper)
+        for worker in workers:
+            if worker not in self.actors:
+                options = {"max_restarts": self.restarts, "max_task_retries": self.restarts}
+                actor = remote.options(num_cpus=0, scheduling_strategy="SPREAD", **options)
+                self.actors[worker] = actor.remote(worker, self.ray.get, [path for path in sys.path if path])
+
+    def spawn(self, workers: Iterable[int]) -> None:
+        """Start actors and do not wait for them."""
+        self.start(workers)
+
+    def live(self) -> list[int]:
+        """Return the actors that were not lost."""
+        return sorted(self.actors)
+
+    def close(self) -> None:
+        """End the actors, let rows go, and shut Ray down if it was started here; further calls do nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        if self.ray.is_initialized():
+            for worker in list(self.actors):
+                self._end(worker)
+        self._orders.clear()
+        if self.owned:
+            self.ray.shutdown()
+
+    def _end(self, worker: int) -> None:
+        actor = self.actors.pop(worker, None)
+        if actor is not None:
+            self.ray.kill(actor, no_restart=True)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise HandleClosed("RayEncodedData is closed: make a new handle")
+        if not self.ray.is_initialized():
+            raise BackendError("Ray was shut down under this handle: ray.init() and make a new handle")
+
+    def _homes(self) -> dict[int, list[int]]:
+        homes: dict[int, list[int]] = {}
+        for shard, worker in self.owner.items():
+            homes.setdefault(worker, []).append(shard)
+        return homes
+
+    def _round(self, task: Task | None, assignment: Mapping[int, Sequence[int]], shards: int = 0) -> Iterator[Result]:
+        """Put the task once, call, and yield what comes back.
+
+        Raises
+        ------
+        RoundLosses
+            After everything that arrived was yielded, if actors were lost for good.
+        """
+        self._check_open()
+        self._number += 1
+        told = self.ray.put(pack(task, definitions=True))
+        waiting: dict[Any, tuple[int, list[int]]] = {}
+        for worker, wanted in assignment.items():
+            for part in _parts(wanted, shards):
+                actor = self.actors[worker]
+                orders = [self._orders[shard] for shard in part]
+                waiting[actor.work.remote(self._number, [told], orders, shards)] = (worker, part)
+        lost: dict[int, WorkerLost] = {}
+        try:
+            while waiting:
+                (ready, *_), _ = self.ray.wait(list(waiting), num_returns=1)
+                worker, part = waiting.pop(ready)
+                try:
+                    answer = self.ray.get(ready)
+                except self.ray.exceptions.RayError as error:
+                    self._lose(lost, worker, part, error)
+                    continue
+                yield from unpack_results(answer)
+        finally:
+            for call in waiting:
+                self.ray.cancel(call, force=False)
+        if lost:
+            group = RoundLosses("\n".join(map(str, lost.values())))
+            group.losses = tuple(lost.values())
+            raise group
+
+    def _lose(self, lost: dict[int, WorkerLost], worker: int, part: list[int], error: Exception) -> None:
+        """Note what was lost with an actor; an error of the call itself is raised."""
+        self._check_open()
+        exceptions = self.ray.exceptions
+        if isinstance(error, exceptions.RayTaskError):
+            raise error
+        before = lost.get(worker)
+        held = sorted([*(before.shards if before else ()), *part])
+        cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        told = WorkerLost(
+            f"worker {worker} (a Ray actor) was lost with shards {held}: {cause}. "
+            "To recover within the round: policies=[Retry(2)]"
+        )
+        told.worker, told.shards, told.cause = worker, tuple(held), cause
+        lost[worker] = told
+        self.actors.pop(worker, None)
+
+
+def _parts(shards: Sequence[int], total: int) -> list[list[int]]:
+    """Return what goes out in one call: a shard, or a group of the fold where there are more than one."""
+    if total <= GROUP:
+        return [[shard] for shard in shards]
+    groups: dict[int, list[int]] = {}
+    for shard in sorted(shards):
+        groups.setdefault(shard // GROUP, []).append(shard)
+    return list(groups.values())

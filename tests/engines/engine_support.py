@@ -1,0 +1,32 @@
+"""What tests of engines share: rows, a fit, and traces short enough to travel."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+from pathlib import Path
+
+import mixle.stats as st
+from mixle.inference import optimize
+
+ROWS = [(float(i % 7) + 0.1 * (i % 13), "abcde"[i % 5]) for i in range(700)]
+NUMBERS = [float(i % 11) + 0.01 * i for i in range(90)]
+ESTIMATOR = st.MixtureEstimator([st.CompositeEstimator((st.GaussianEstimator(), st.CategoricalEstimator()))] * 2)
+
+
+def short(value):
+    """Return a digest of anything that `bits` made."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()
+
+
+def fit(rows=ROWS, **options):
+    """Return the digest of a fit of a few iterations."""
+    options = {"max_its": 3, "delta": None, "seed": 3, **options}
+    return optimize(rows, ESTIMATOR, **options).digest()
+
+
+def launcher(name):
+    """Return the path of a program that a wheel put beside this interpreter, or that is on the path."""
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.exists() else str(shutil.which(name))
