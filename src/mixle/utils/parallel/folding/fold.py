@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 __all__ = [
     "GROUP",
     "EStep",
+    "Group",
     "checkpointed_fold",
     "finite_guarded_fold",
+    "fold_group",
     "fold_numbers",
     "fold_results",
     "fold_values",
@@ -48,6 +50,16 @@ class EStep(NamedTuple):
     value: Any
     log_density: float
     left_out: int
+
+
+class Group(NamedTuple):
+    """What a cluster added up in place: the weight and the statistic of up to 256 consecutive shards.
+
+    It stands as the value of the group's first result; those of the other shards are None.
+    """
+
+    nobs: float
+    value: Any
 
 
 def fold_numbers(numbers: Sequence[float]) -> float:
@@ -156,6 +168,31 @@ def fold_values(
     return running.nobs, total
 
 
+def fold_group(estimator: Any, results: Sequence[Result]) -> Group:
+    """Add up the statistics of consecutive shards from left to right; keys are not tied.
+
+    Parameters
+    ----------
+    estimator : Any
+        Its accumulators do the adding.
+    results : sequence of Result
+        At most 256, in shard order.
+    """
+    running = _Running(estimator.accumulator_factory().make)
+    for result in results:
+        running.add(result.weight, result.value)
+    return Group(running.nobs, running.accumulator.value())
+
+
+def _fold_groups(estimator: Any, groups: Iterable[Group]) -> tuple[float, Any]:
+    """Add up groups from left to right and tie keys once."""
+    running = _Running(estimator.accumulator_factory().make)
+    for group in groups:
+        running.add(group.nobs, group.value)
+    _tie(running.accumulator)
+    return running.nobs, running.accumulator.value()
+
+
 def _tie(accumulator: Any) -> None:
     if getattr(accumulator, "key_merge", None) is None or getattr(accumulator, "key_replace", None) is None:
         return
@@ -186,6 +223,8 @@ def fold_results(
         Total weight and statistic.
     """
     ordered = sorted(results, key=lambda result: result.shard)
+    if ordered and isinstance(ordered[0].value, Group):
+        return _fold_groups(estimator, (result.value for result in ordered if isinstance(result.value, Group)))
     items = ((result.weight, result.value) for result in ordered)
     return fold_values(estimator, items, where=(where or "fold") if guard else None)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mixle._limits import one_blas_thread
 from mixle.errors import HandleClosed, SupportError
-from mixle.utils.parallel.folding.fold import EStep, fold_numbers, fold_results
+from mixle.utils.parallel.folding.fold import GROUP, EStep, fold_numbers, fold_results
 from mixle.utils.parallel.folding.inputs import check_probability, check_reading, random_state, warn_user
 from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
@@ -311,7 +311,10 @@ class Handle(Observed, EncodedDataHandle):
             return [result.value for result in self._run(Apply(function, args))]
 
     def _run(self, task: Task) -> list[Result]:
-        results = run_round(self.transport, task, self._log.watch if isinstance(task, Accumulate) else None)
+        accumulates = isinstance(task, Accumulate)
+        # Asked of the class: policies hand verbs on, and see each shard's own statistic.
+        groups = accumulates and self.num_shards > GROUP and hasattr(type(self.transport), "map_groups")
+        results = run_round(self.transport, task, self._log.watch if accumulates else None, groups=groups)
         builds = sorted({result.receipt["build"] for result in results if "build" in result.receipt})
         if len(builds) > 1 and not self._unlike_told:
             self._unlike_told = True
