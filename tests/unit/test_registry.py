@@ -64,7 +64,7 @@ def announce(monkeypatch):
 
 
 def test_built_in_backends_are_there():
-    assert available_encoded_data_backends() == ["local", "mp", "multiprocessing"]
+    assert available_encoded_data_backends() == ["dask", "local", "mp", "multiprocessing", "spark"]
     for backend in ("local", "LOCAL", " local ", None):
         assert isinstance(encoded_data(ROWS, PlainEstimator(), backend=backend), LocalEncodedData)
 
@@ -72,10 +72,10 @@ def test_built_in_backends_are_there():
 @pytest.mark.parametrize(
     ("backend", "words"),
     [
-        ("lcal", r"Unknown backend 'lcal'. Did you mean 'local'\? Usable here: local, mp, multiprocessing"),
-        ("dsk", r"Unknown backend 'dsk'. Did you mean 'dask'\? Usable here: .* not built yet: .*dask"),
+        ("lcal", r"Unknown backend 'lcal'. Did you mean 'local'\? Usable here: .*local, mp, multiprocessing"),
+        ("dsk", r"Unknown backend 'dsk'. Did you mean 'dask'\? Usable here: .*not built yet: .*ray"),
         ("zzz", r"Unknown backend 'zzz'. Usable here"),
-        ("dask", "backend 'dask' is not built yet. Usable here"),
+        ("ray", "backend 'ray' is not built yet. Usable here"),
         ("MPI", "backend 'mpi' is not built yet"),
         ("torchrun", "backend 'torchrun' is not supported"),
         ("", "non-empty name"),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mixle.errors import RoundLosses, RowError, WorkerLost
-from mixle.utils.parallel.folding.faults import RemoteFault, RemoteTraceback, surface
+from mixle.errors import BackendError, RoundLosses, WorkerLost
+from mixle.utils.parallel.folding.faults import RemoteFault, load_error
 from mixle.utils.parallel.folding.inputs import (
     check_count,
     check_rows,
     check_weights,
-    choose_encoder,
     choose_map,
     make_source,
 )
@@ -55,46 +53,41 @@ class PartitionSource(Source):
 
 
 def partition_source(
-    title: str, collection: Any, estimator: Any, model: Any, encoder: Any, sub_chunks: Any, **refused: Any
+    title: str, collection: Any, encoder: Any, estimator: Any, sub_chunks: Any, **refused: Any
 ) -> PartitionSource:
     """Return the source of an engine's own collection.
 
     Raises
     ------
-    ValueError
+    BackendError
         If `refused` names something that only rows of the driver can have.
     """
-    from mixle.errors import BackendError
-
     given = [name for name, value in refused.items() if value is not None]
     if given:
         raise BackendError(
             f"{title}: the shards of a collection are its partitions, so it takes no {' and no '.join(given)}; "
             "repartition the collection, or pass rows of this process"
         )
-    chosen = choose_encoder(title, estimator, model, encoder)
     pieces = check_count(sub_chunks, "sub_chunks") or 1
-    return PartitionSource(None, None, chosen, (), (), estimator, collection, pieces)
+    return PartitionSource(None, None, encoder, (), (), estimator, collection, pieces)
 
 
 def rows_source(
     title: str,
     data: Any,
-    default: ShardMap,
-    *,
-    estimator: Any,
-    model: Any,
     encoder: Any,
+    estimator: Any,
     sub_chunks: Any,
-    weights: Any,
+    *,
+    default: ShardMap,
     num_shards: Any,
+    weights: Any,
 ) -> Source:
     """Return the source of rows that the driver holds, checked and cut as by every other handle."""
     rows = check_rows(data, title)
-    chosen = choose_encoder(title, estimator, model, encoder)
     shard_map = choose_map(default, len(rows), num_shards=num_shards) or default
     pieces = check_count(sub_chunks, "sub_chunks") or 1
-    return make_source(rows, chosen, shard_map, pieces, check_weights(weights, len(rows)), estimator)
+    return make_source(rows, encoder, shard_map, pieces, check_weights(weights, len(rows)), estimator)
 
 
 class EngineTransport(Transport):
@@ -130,13 +123,15 @@ class EngineTransport(Transport):
             If the source of a partition fails; it is named.
         """
         native = isinstance(source, PartitionSource)
-        encoding = Encoding(source.encoder, source.sub_chunks, source.chunks) if native else Encoding(source.encoder)
+        encoding = Encoding(source.encoder)
+        if isinstance(source, PartitionSource):
+            encoding = Encoding(source.encoder, source.sub_chunks, source.chunks)
         summaries = sorted(self.encode(source, dumps(encoding)), key=lambda one: one[0])
         self.partitions = len(summaries)
         start = 0
         for index, rows, mark, fault in summaries:
             if fault is not None:
-                raise _load_error(RemoteFault(*fault), index, start if native else 0)
+                raise _unreadable(RemoteFault(*fault), index, start if native else 0)
             if rows:
                 shard = len(self.sizes)
                 self.sizes[shard] = rows
@@ -192,17 +187,6 @@ def losses_of(cause: str, shards: Sequence[int], error: BaseException | None = N
     return group
 
 
-def _load_error(fault: RemoteFault, index: int, start: int) -> Exception:
-    """Return the error of a part that could not be encoded: the RowError itself where it is one."""
-    original: Any = None
-    if fault.pickled is not None:
-        try:
-            original = pickle.loads(fault.pickled)
-        except Exception:  # noqa: BLE001 - a class that is not importable here
-            original = None
-    if isinstance(original, RowError) and original.row is not None:
-        found = original.at(row=original.row + start)
-        found.__cause__ = RemoteTraceback(fault.traceback_text)
-        return found
+def _unreadable(fault: RemoteFault, index: int, start: int) -> Exception:
     told = replace(fault, message=f"{fault.message} (while partition {index} was read and encoded)")
-    return surface(told, index)
+    return load_error(told, index, first=start)

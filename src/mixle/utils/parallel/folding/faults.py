@@ -12,7 +12,7 @@ from mixle.errors import RowError, TaskError
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.shards import Chunk
 
-__all__ = ["RemoteFault", "RemoteTraceback", "fault_of", "surface"]
+__all__ = ["RemoteFault", "RemoteTraceback", "fault_of", "load_error", "surface"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +117,31 @@ def surface(fault: RemoteFault, shard: int | None = None, worker: int | None = N
         error.add_note(f"raised by shard {shard}" + ("" if worker is None else f" on worker {worker}"))
     error.__cause__ = RemoteTraceback(fault.traceback_text)
     return error
+
+
+def load_error(fault: RemoteFault, shard: int, worker: int | None = None, first: int = 0) -> Exception:
+    """Return the error of a shard that could not be encoded: the RowError itself where it is one.
+
+    Parameters
+    ----------
+    fault : RemoteFault
+        What the worker said.
+    shard, worker : int, optional
+        Where it happened.
+    first : int
+        Position in the data of the row that the fault counts as 0.
+    """
+    error: BaseException | None = None
+    if fault.pickled is not None:
+        try:
+            error = pickle.loads(fault.pickled)
+        except Exception:  # noqa: BLE001 - a class that is not importable here
+            error = None
+    if isinstance(error, RowError):
+        found = error if error.row is None else error.at(row=error.row + first)
+        found.__cause__ = RemoteTraceback(fault.traceback_text)
+        return found
+    return surface(fault, shard, worker)
 
 
 def _message(fault: RemoteFault, shard: int | None, original: BaseException | None) -> str:

@@ -311,10 +311,8 @@ class Handle(Observed, EncodedDataHandle):
             return [result.value for result in self._run(Apply(function, args))]
 
     def _run(self, task: Task) -> list[Result]:
-        accumulates = isinstance(task, Accumulate)
-        # Asked of the class: policies hand verbs on, and see each shard's own statistic.
-        groups = accumulates and self.num_shards > GROUP and hasattr(type(self.transport), "map_groups")
-        results = run_round(self.transport, task, self._log.watch if accumulates else None, groups=groups)
+        watch = self._log.watch if isinstance(task, Accumulate) else None
+        results = run_round(self.transport, task, watch, groups=watch is not None and self.num_shards > GROUP)
         builds = sorted({result.receipt["build"] for result in results if "build" in result.receipt})
         if len(builds) > 1 and not self._unlike_told:
             self._unlike_told = True

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, MissingPackage
+from mixle.utils.parallel.folding import clusters
 from mixle.utils.parallel.folding.controls import DEFAULTS, MODEL_PARTS, NEW, Builtin, same
 from mixle.utils.parallel.folding.observed import delivered
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, is_encoded_data_handle
@@ -66,14 +67,18 @@ _MP_HANDLE = Builtin(
     frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
 )
 
-_ENCODED_DATA_BACKENDS: dict[str, Factory] = {"local": _LOCAL, "mp": _mp, "multiprocessing": _mp}
+_ENCODED_DATA_BACKENDS: dict[str, Factory] = {
+    "local": _LOCAL,
+    "mp": _mp,
+    "multiprocessing": _mp,
+    "dask": clusters.dask,
+    "spark": clusters.spark,
+}
 _TRANSPORTS: dict[str, Callable[..., Transport]] = {}
 
 #: Backends with a name of their own that cannot be used: why, and what to do.
 _UNUSABLE = {
     "mpi": "not built yet",
-    "spark": "not built yet",
-    "dask": "not built yet",
     "ray": "not built yet",
     "component_parallel": "not built yet",
     "model_parallel": "not built yet",
@@ -209,12 +214,24 @@ def _find(backend: Any) -> Factory:
 def _unknown(key: str) -> str:
     from difflib import get_close_matches
 
-    usable = available_encoded_data_backends()
-    near = get_close_matches(key, [*usable, *_UNUSABLE], n=1)
+    names = available_encoded_data_backends()
+    near = get_close_matches(key, [*names, *_UNUSABLE], n=1)
     meant = f" Did you mean {near[0]!r}?" if near else ""
-    later = sorted(name for name, why in _UNUSABLE.items() if why == "not built yet" and name not in usable)
+    missing = _missing(names)
+    usable = [name for name in names if name not in missing]
+    later = sorted(name for name, why in _UNUSABLE.items() if why == "not built yet" and name not in names)
     known = f". Known but not built yet: {', '.join(later)}" if later else ""
-    return f"Unknown backend {key!r}.{meant} Usable here: {', '.join(usable)}{known}"
+    lacking = ", ".join(f"{name} ({line})" for name, line in missing.items())
+    lacks = f". Known but missing a package: {lacking}" if lacking else ""
+    return f"Unknown backend {key!r}.{meant} Usable here: {', '.join(usable)}{lacks}{known}"
+
+
+def _missing(names: Iterable[str]) -> dict[str, str]:
+    """Return the backends whose package is not installed, with the line that installs it."""
+    from importlib.util import find_spec
+
+    built = {name: clusters.PACKAGES[name] for name in names if name in clusters.PACKAGES}
+    return {name: line for name, (package, line) in built.items() if find_spec(package) is None}
 
 
 def _over_transport(factory: Callable[..., Transport]) -> Factory:

@@ -26,7 +26,20 @@ from mixle.utils.parallel.folding.tasks import Result, execute
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Task
 
-__all__ = ["Encoded", "Encoding", "Order", "Parcel", "add_up", "by_value", "dumps", "encode_part", "pack", "perform", "unpack"]
+__all__ = [
+    "Encoded",
+    "Encoding",
+    "Order",
+    "Parcel",
+    "add_up",
+    "by_value",
+    "dumps",
+    "encode_part",
+    "loads",
+    "pack",
+    "perform",
+    "unpack",
+]
 
 
 def dumps(value: Any) -> bytes:
@@ -35,6 +48,11 @@ def dumps(value: Any) -> bytes:
 
     data: bytes = cloudpickle.dumps(value, protocol=5)
     return data
+
+
+def loads(data: bytes) -> Any:
+    """Return what `dumps`, or a pickle of this job, holds."""
+    return pickle.loads(data)
 
 
 def by_value(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,7 +123,7 @@ class Encoded(NamedTuple):
 
     Attributes
     ----------
-    index : int
+    part : int
         Number of the part among all parts.
     rows : int
         Rows of it.
@@ -117,7 +135,7 @@ class Encoded(NamedTuple):
         The encoded rows.
     """
 
-    index: int
+    part: int
     rows: int
     mark: bytes
     fault: tuple[Any, ...] | None
@@ -169,7 +187,7 @@ def perform(order: Order, encoded: Encoded, name: str) -> Result | None:
     name : str
         Name of the worker.
     """
-    place = order.shards.get(encoded.index)
+    place = order.shards.get(encoded.part)
     if place is None:
         return None
     shard, start, mark = place
@@ -178,9 +196,7 @@ def perform(order: Order, encoded: Encoded, name: str) -> Result | None:
     if encoded.shard is None or encoded.mark != mark:
         return _failed(shard, fault_of(_changed(encoded)), name)
     chunks = tuple(
-        replace(chunk, positions=range(chunk.positions.start + start, chunk.positions.stop + start))
-        if start
-        else chunk
+        replace(chunk, positions=range(chunk.positions.start + start, chunk.positions.stop + start)) if start else chunk
         for chunk in encoded.shard.chunks
     )
     with one_blas_thread():
@@ -195,7 +211,7 @@ def _failed(shard: int, fault: RemoteFault, name: str) -> Result:
 
 def _changed(encoded: Encoded) -> SourceChanged:
     return SourceChanged(
-        f"partition {encoded.index} was computed again and its rows are not those of before ({encoded.rows} rows now). "
+        f"partition {encoded.part} was computed again and its rows are not those of before ({encoded.rows} rows now). "
         "A source must give the same rows each time: persist it, write it to files, or give its random parts a seed"
     )
 

@@ -30,7 +30,8 @@ def run_round(transport: Transport, task: Task, watch: Watch | None = None, *, g
     watch : callable, optional
         Called as ``watch(transport.map, task)`` instead of ``transport.map(task)``: `RoundLog.watch`.
     groups : bool
-        Let the transport add up groups of shards in place (its ``map_groups``).
+        Let a transport that has ``map_groups`` add up groups of shards in place. Policies want to see each shard's
+        own statistic, so it is asked of the transport's class: a verb that a policy hands on does not count.
 
     Returns
     -------
@@ -48,6 +49,9 @@ def run_round(transport: Transport, task: Task, watch: Watch | None = None, *, g
     if begins is not None:
         begins(task)
     run = transport.map_groups if groups else transport.map  # type: ignore[attr-defined] # asked for by `folds_groups`
+    run = transport.map
+    if groups and hasattr(type(transport), "map_groups"):
+        run = transport.map_groups  # type: ignore[attr-defined] # just seen
     arrived: dict[int, Result] = {}
     losses: RoundLosses | None = None
     try:

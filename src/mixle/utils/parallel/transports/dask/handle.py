@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mixle.errors import BackendError, EmptyDataError
 from mixle.utils.parallel.folding.engine import partition_source, rows_source
 from mixle.utils.parallel.folding.handle import Handle
-from mixle.utils.parallel.folding.inputs import check_count, is_cluster_collection
+from mixle.utils.parallel.folding.inputs import check_count, choose_encoder, is_cluster_collection
 from mixle.utils.parallel.folding.parquet import parquet_parts
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.policies.base import stack
@@ -100,36 +100,35 @@ class DaskEncodedData(Handle):
     ) -> None:
         title = "DaskEncodedData"
         parts = parquet_parts(data)
+        encoder = choose_encoder(title, estimator, model, encoder)
         count = check_count(num_partitions, "num_partitions", optional=True)
         if not isinstance(materialize, bool):
             raise TypeError(f"materialize must be True or False, not {materialize!r}")
+        if count is not None and num_shards is not None:
+            raise BackendError("num_partitions and num_shards each say how rows are split: give only one of them")
         transport = DaskTransport(client, materialize=materialize)
         try:
             if parts is not None or _is_collection(data):
                 source: Source = partition_source(
                     title,
                     data if parts is None else parts,
-                    estimator,
-                    model,
                     encoder,
+                    estimator,
                     sub_chunks,
                     num_partitions=num_partitions,
                     num_shards=num_shards,
                     weights=weights,
                 )
             else:
-                if num_shards is not None and count is not None:
-                    raise BackendError("num_partitions and num_shards each say how rows are split: give only one")
                 source = rows_source(
                     title,
                     data,
-                    Contiguous(count or max(1, len(transport.worker_names()))),
-                    estimator=estimator,
-                    model=model,
-                    encoder=encoder,
-                    sub_chunks=sub_chunks,
-                    weights=weights,
+                    encoder,
+                    estimator,
+                    sub_chunks,
+                    default=Contiguous(count or max(1, len(transport.worker_names()))),
                     num_shards=num_shards,
+                    weights=weights,
                 )
             outer = stack(transport, policies or ())
         except BaseException:

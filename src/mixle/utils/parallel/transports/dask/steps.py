@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixle.utils.parallel.folding.remote import Encoded, Encoding, Order, add_up, encode_part, pack, perform, unpack
+from mixle.utils.parallel.folding.remote import (
+    Encoded,
+    Encoding,
+    Order,
+    add_up,
+    encode_part,
+    loads,
+    pack,
+    perform,
+    unpack,
+)
 
 __all__ = ["encode", "group", "literal", "step", "summary"]
 
 
 def encode(encoding: bytes, index: int, part: Any) -> Encoded:
     """Encode a part on a worker; a parcel comes as bytes."""
-    import pickle
-
-    how: Encoding = pickle.loads(encoding)
-    return encode_part(how, index, (lambda: pickle.loads(part)) if isinstance(part, bytes) else (lambda: _read(part)))
+    how: Encoding = loads(encoding)
+    return encode_part(how, index, (lambda: loads(part)) if isinstance(part, bytes) else (lambda: _read(part)))
 
 
 def _read(part: Any) -> Any:
@@ -28,20 +36,16 @@ def summary(encoded: Encoded) -> Any:
 
 def step(order: bytes, encoded: Encoded) -> bytes | None:
     """Run an order on an encoded part on a worker."""
-    import pickle
-
     from distributed import get_worker
 
-    read: Order = pickle.loads(order)
+    read: Order = loads(order)
     result = perform(read, encoded, str(get_worker().name))
     return None if result is None else pack([result])
 
 
 def group(order: bytes, *frames: bytes | None) -> bytes:
     """Add up a group of shards on a worker."""
-    import pickle
-
-    read: Any = pickle.loads(order)
+    read: Any = loads(order)
     return pack(add_up(read.task.estimator, [r for frame in frames if frame is not None for r in unpack(frame)]))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, HandleClosed, MissingPackage, WorkerLost
+from mixle.utils.parallel.folding.clusters import PACKAGES
 from mixle.utils.parallel.folding.engine import EngineTransport, PartitionSource, losses_of, parcels
 from mixle.utils.parallel.folding.faults import fault_of
 from mixle.utils.parallel.folding.fold import GROUP
@@ -220,7 +221,8 @@ def _client(given: Any) -> tuple[Any, bool]:
     try:
         import distributed
     except ImportError as error:
-        raise MissingPackage("backend 'dask' needs distributed. Install: pip install \"distributed>=2024.8\"") from error
+        line = PACKAGES["dask"][1]
+        raise MissingPackage(f"backend 'dask' needs distributed. Install: {line}") from error
     if given is None:
         try:
             return distributed.get_client(), False
@@ -254,7 +256,8 @@ def _error_of(future: Any) -> BaseException:
         error = future.exception()
         if isinstance(error, BaseException):
             return error
-    return CancelledError(f"the future is {future.status}")
+    gone: BaseException = CancelledError(f"the future is {future.status}")
+    return gone
 
 
 def _is_loss(error: BaseException) -> bool:

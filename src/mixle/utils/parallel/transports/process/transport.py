@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mixle.errors import BackendError, HandleClosed, RowError
+from mixle.errors import BackendError, HandleClosed
 from mixle.utils.parallel.folding import payload
-from mixle.utils.parallel.folding.faults import RemoteFault, RemoteTraceback, surface
+from mixle.utils.parallel.folding.faults import RemoteFault, load_error
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.folding.transport import Source, Transport
 from mixle.utils.parallel.planning.discover import usable_cpus
@@ -145,7 +145,7 @@ class ProcessTransport(Transport):
         for shard in sorted(loaded):
             error = loaded[shard].error
             if error is not None:
-                raise _load_error(error, shard, loaded[shard].receipt.get("worker"))
+                raise load_error(error, shard, loaded[shard].receipt.get("worker"))
         self.sizes = {shard: loaded[shard].rows for shard in sorted(loaded)}
 
     def map(self, task: Task) -> Iterator[Result]:
@@ -368,18 +368,3 @@ def _link_factory(start_method: str | None, shutdown_timeout_s: float) -> Callab
     from mixle.utils.parallel.transports.process.spawning import SpawnLink
 
     return SpawnLink
-
-
-def _load_error(fault: RemoteFault, shard: int, worker: int | None) -> Exception:
-    """Return the error of a shard that could not be encoded: the RowError itself where it is one."""
-    import pickle
-
-    if fault.pickled is not None:
-        try:
-            error = pickle.loads(fault.pickled)
-        except Exception:  # noqa: BLE001 - a class that is not importable here
-            error = None
-        if isinstance(error, RowError):
-            error.__cause__ = RemoteTraceback(fault.traceback_text)
-            return error
-    return surface(fault, shard, worker)
