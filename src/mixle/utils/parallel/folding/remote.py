@@ -10,7 +10,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,12 +19,9 @@ from mixle.errors import SourceChanged
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.columns import partition_rows
 from mixle.utils.parallel.folding.faults import RemoteFault, fault_of
-from mixle.utils.parallel.folding.fold import fold_group
+from mixle.utils.parallel.folding.fold import fold_groups
 from mixle.utils.parallel.folding.shards import Chunk, Partitions, Shard, check_row_count, cut, encode_shard
 from mixle.utils.parallel.folding.tasks import Result, execute
-
-if TYPE_CHECKING:
-    from mixle.utils.parallel.folding.tasks import Task
 
 __all__ = [
     "Encoded",
@@ -171,7 +168,7 @@ class Order:
         Of each part that has rows: shard id, position of its first row, mark of its rows.
     """
 
-    task: Task
+    task: Any
     shards: dict[int, tuple[int, int, bytes]]
 
 
@@ -246,21 +243,16 @@ def _portable(result: Result) -> Result:
     return result
 
 
-def add_up(estimator: Any, results: Sequence[Result]) -> list[Result]:
-    """Return the results of up to 256 consecutive shards with their sum as the value of the first.
-
-    If a shard failed nothing is added up: the errors go to the driver.
-    """
+def add_up(order: Order, results: Sequence[Result]) -> list[Result]:
+    """Return the results of a whole group of shards, added up; if a shard failed nothing is, and the errors go on."""
     ordered = sorted(results, key=lambda result: result.shard)
-    bare = [replace(result, value=None) for result in ordered]
     if any(result.error is not None for result in ordered):
-        return bare
+        return [replace(result, value=None) for result in ordered]
     try:
         with one_blas_thread():
-            bare[0] = replace(bare[0], value=fold_group(estimator, ordered))
+            return fold_groups(order.task.estimator, ordered, len(order.shards))
     except Exception as error:  # noqa: BLE001 - the user's accumulator
-        bare[0] = replace(bare[0], error=fault_of(error))
-    return bare
+        return [replace(result, value=None, error=fault_of(error)) for result in ordered]
 
 
 def unpack(frame: bytes) -> list[Result]:

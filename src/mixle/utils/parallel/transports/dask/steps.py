@@ -45,8 +45,8 @@ def step(order: bytes, encoded: Encoded) -> bytes | None:
 
 def group(order: bytes, *frames: bytes | None) -> bytes:
     """Add up a group of shards on a worker."""
-    read: Any = loads(order)
-    return pack(add_up(read.task.estimator, [r for frame in frames if frame is not None for r in unpack(frame)]))
+    read: Order = loads(order)
+    return pack(add_up(read, [r for frame in frames if frame is not None for r in unpack(frame)]))
 
 
 def literal(value: Any) -> Any:

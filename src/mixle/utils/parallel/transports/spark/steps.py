@@ -62,8 +62,8 @@ def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
 
 def add(order: bytes, frames: Iterable[bytes]) -> bytes:
     """Add up the results of a group of shards."""
-    read: Any = loads(order)
-    return pack(add_up(read.task.estimator, [result for frame in frames for result in unpack(frame)]))
+    read: Order = loads(order)
+    return pack(add_up(read, [result for frame in frames for result in unpack(frame)]))
 
 
 def plain(row: Any) -> Part:
