@@ -35,6 +35,7 @@ __all__ = [
     "loads",
     "pack",
     "perform",
+    "told",
     "unpack",
 ]
 
@@ -152,7 +153,7 @@ def encode_part(encoding: Encoding, index: int, read: Callable[[], Any]) -> Enco
         kept = [(chunk.count, chunk.payload, chunk.weights) for chunk in shard.chunks]
         mark = bytes(payload.encode(kept, allow_pickle=True)[0])
     except Exception as error:  # noqa: BLE001 - the user's source or encoder: the driver's to see
-        return Encoded(index, 0, b"", _told(fault_of(error)), None)
+        return Encoded(index, 0, b"", told(fault_of(error)), None)
     return Encoded(index, shard.rows, mark, None, shard)
 
 
@@ -213,12 +214,13 @@ def _changed(encoded: Encoded) -> SourceChanged:
     )
 
 
-def _told(fault: RemoteFault) -> tuple[Any, ...]:
+def told(fault: RemoteFault) -> tuple[Any, ...]:
+    """Return a fault as plain data."""
     return (fault.type_name, fault.message, fault.row, fault.fields, fault.traceback_text, fault.pickled)
 
 
 def _plain(result: Result) -> tuple[Any, ...]:
-    fault = None if result.error is None else _told(result.error)
+    fault = None if result.error is None else told(result.error)
     return result.shard, result.rows, result.weight, result.value, result.log_density, result.receipt, fault
 
 

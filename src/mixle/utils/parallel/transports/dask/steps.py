@@ -16,7 +16,7 @@ from mixle.utils.parallel.folding.remote import (
     unpack,
 )
 
-__all__ = ["encode", "group", "literal", "step", "summary"]
+__all__ = ["encode", "fresh", "group", "literal", "step", "summary", "survey"]
 
 
 def encode(encoding: bytes, index: int, part: Any) -> Encoded:
@@ -32,6 +32,16 @@ def _read(part: Any) -> Any:
 def summary(encoded: Encoded) -> Any:
     """Return all but the shard."""
     return encoded.summary
+
+
+def survey(encoding: bytes, index: int, part: Any) -> Any:
+    """Encode a part, keep nothing, and return all but the shard."""
+    return encode(encoding, index, part).summary
+
+
+def fresh(order: bytes, encoding: bytes, index: int, part: Any) -> bytes | None:
+    """Encode a part and run an order on it, as one task: nothing is kept."""
+    return step(order, encode(encoding, index, part))
 
 
 def step(order: bytes, encoded: Encoded) -> bytes | None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mixle.errors import BackendError, HandleClosed, MissingPackage, WorkerLost
+from mixle.errors import BackendError, HandleClosed, MissingPackage, RoundLosses, WorkerLost
 from mixle.utils.parallel.folding.clusters import PACKAGES
 from mixle.utils.parallel.folding.engine import EngineTransport, PartitionSource, losses_of, parcels
 from mixle.utils.parallel.folding.faults import fault_of
 from mixle.utils.parallel.folding.fold import GROUP
-from mixle.utils.parallel.folding.remote import by_value
+from mixle.utils.parallel.folding.remote import by_value, told
 from mixle.utils.parallel.folding.tasks import Result
-from mixle.utils.parallel.transports.dask.steps import encode, group, literal, step, summary
+from mixle.utils.parallel.transports.dask.steps import encode, fresh, group, literal, step, summary, survey
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Task
@@ -46,7 +46,9 @@ class DaskTransport(EngineTransport):
         self._number = itertools.count()
         self._label = f"mixle-{os.urandom(6).hex()}"
         self._held: list[Any] = []
-        self._build: Callable[[], list[Any]] = list
+        self._running: list[Any] = []
+        self._parts: list[Any] = []
+        self._how: Any = None
 
     def worker_names(self) -> list[str]:
         """Return the names of the living workers, sorted."""
@@ -58,42 +60,49 @@ class DaskTransport(EngineTransport):
 
     def encode(self, source: Source, encoding: bytes) -> list[Any]:
         """Encode the parts on the workers."""
-        parts = _parts(source) if isinstance(source, PartitionSource) else parcels(source)
+        self._parts = _partitions(source) if isinstance(source, PartitionSource) else parcels(source)
         for name in self.worker_names():
             self.number(name)
-        self._build = lambda: self._encoded(parts, encoding)
-        held = self._build()
-        waiting = self._map(summary, held)
+        self._how = self._put(encoding)
+        indices = list(range(len(self._parts)))
+        if self.materialize:
+            self._held = self._on_parts(encode, indices)
+            waiting = self._map(summary, self._held)
+        else:
+            waiting = self._on_parts(survey, indices)
+        order = {future.key: index for index, future in enumerate(waiting)}
         found = []
         try:
-            for index, future in enumerate(waiting):
-                found.append(_summary_of(index, future))
+            for future, value, error in self._arrivals(waiting):
+                index = order[future.key]
+                if error is not None and _is_loss(error):
+                    raise losses_of(f"Dask gave partition {index} up while it was encoded: {error}", [index], error)
+                found.append(value if error is None else (index, 0, b"", told(fault_of(error))))
         finally:
             self._drop(waiting)
-        if self.materialize:
-            self._held = held
-        else:
-            self._drop(held)
         return found
 
-    def _encoded(self, parts: Sequence[Any], encoding: bytes) -> list[Any]:
-        how = self._put(encoding)
-        indices = list(range(len(parts)))
-        if parts and hasattr(parts[0], "__dask_graph__"):
-            from dask import delayed
+    def _on_parts(self, function: Callable[..., Any], indices: list[int], *before: Any) -> list[Any]:
+        """Run ``function(*before, encoding, index, part)`` on parts, as one task each with what makes the part."""
+        parts = [self._parts[index] for index in indices]
+        if not parts or not hasattr(parts[0], "__dask_graph__"):
+            columns = [[value] * len(parts) for value in (*before, self._how)]
+            return self._map(function, *columns, indices, parts)
+        from dask import delayed
 
-            later = delayed(by_value(encode), pure=False)
-            built: list[Any] = self.client.compute(
-                [later(how, index, part) for index, part in zip(indices, parts, strict=True)], sync=False
-            )
-            return built
-        return self._map(encode, [how] * len(parts), indices, list(parts))
+        later = delayed(by_value(function), pure=False)
+        tasks = [later(*before, self._how, index, part) for index, part in zip(indices, parts, strict=True)]
+        futures: list[Any] = self.client.compute(tasks, sync=False)
+        return futures
 
     def _key(self, word: str) -> str:
         return f"{self._label}-{word}-{next(self._number)}"
 
     def _put(self, value: bytes) -> Any:
-        return self.client.submit(by_value(literal), value, key=self._key("order"), pure=False)
+        return self._submit(literal, value)
+
+    def _submit(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        return self.client.submit(by_value(function), *args, key=self._key(function.__name__), pure=False, **options)
 
     def _map(self, function: Callable[..., Any], *columns: list[Any]) -> list[Any]:
         if not columns[0]:
@@ -124,40 +133,45 @@ class DaskTransport(EngineTransport):
     def _round(self, task: Task, grouped: bool) -> Iterator[Result]:
         self._check_open()
         order = self._put(self.order(task))
-        held = self._held if self.materialize else self._build()
-        used = [held[index] for index in self._places]
-        steps = self._map(step, [order] * len(used), used)
+        steps = self._steps(order, list(self._places))
+        wanted = [range(n, n + 1) for n in range(len(steps))]
+        last = steps
         if grouped:
-            groups = [
-                self.client.submit(by_value(group), order, *steps[at : at + GROUP], key=self._key("group"), pure=False)
-                for at in range(0, len(steps), GROUP)
-            ]
-            wanted = {future.key: range(n * GROUP, min(len(steps), (n + 1) * GROUP)) for n, future in enumerate(groups)}
-        else:
-            groups = steps
-            wanted = {future.key: range(n, n + 1) for n, future in enumerate(steps)}
+            wanted = [range(at, min(len(steps), at + GROUP)) for at in range(0, len(steps), GROUP)]
+            last = [self._submit(group, order, *steps[part.start : part.stop]) for part in wanted]
         try:
-            yield from self._collect(groups, wanted)
+            yield from self._collect(last, wanted)
         finally:
-            self._drop([order, *groups, *steps, *([] if self.materialize else held)])
+            self._drop([order, *last, *steps])
 
-    def _collect(self, futures: list[Any], wanted: dict[str, range]) -> Iterator[Result]:
-        from distributed import as_completed
+    def _steps(self, order: Any, indices: list[int]) -> list[Any]:
+        if not self.materialize:
+            return self._on_parts(fresh, indices, order)
+        return self._map(step, [order] * len(indices), [self._held[index] for index in indices])
 
+    def _collect(self, futures: list[Any], wanted: list[range]) -> Iterator[Result]:
+        """Yield the results of futures as they come; `wanted` has the shards of each."""
+        self._running = futures
+        shards = {future.key: part for future, part in zip(futures, wanted, strict=True)}
         lost: list[tuple[range, BaseException]] = []
-        for future, value in as_completed(futures, with_results=True, raise_errors=False):
-            if future.status == "finished":
+        for future, value, error in self._arrivals(futures):
+            if error is None:
                 yield from self.read(value)
-                continue
-            error = _error_of(future)
-            if _is_loss(error):
-                lost.append((wanted[future.key], error))
+            elif _is_loss(error):
+                lost.append((shards[future.key], error))
             else:
-                for shard in wanted[future.key]:
+                for shard in shards[future.key]:
                     yield Result(shard, 0, 0.0, None, None, {}, fault_of(error))
         if lost:
-            shards = sorted(shard for part, _ in lost for shard in part)
-            raise losses_of(f"Dask gave up: {lost[0][1]}", shards, lost[0][1])
+            missing = sorted(shard for part, _ in lost for shard in part)
+            raise losses_of(f"Dask gave up: {lost[0][1]}", missing, lost[0][1])
+
+    def _arrivals(self, futures: list[Any]) -> Iterator[tuple[Any, Any, BaseException | None]]:
+        """Yield (future, value, error) as futures end."""
+        from distributed import as_completed
+
+        for future, value in as_completed(futures, with_results=True, raise_errors=False):
+            yield (future, value, None) if future.status == "finished" else (future, None, _error_of(future))
 
     # For policies
 
@@ -180,15 +194,18 @@ class DaskTransport(EngineTransport):
             error.worker, error.shards = worker, (shard,)
             raise error
         order = self._put(self.order(task))
-        held = self._held if self.materialize else self._build()
+        address = by_number[worker]
         index = list(self._places)[shard]
-        future = self.client.submit(
-            by_value(step), order, held[index], key=self._key("run"), pure=False, workers=[by_number[worker]]
-        )
+        if self.materialize:
+            future = self._submit(step, order, self._held[index], workers=[address])
+        else:
+            (future,) = self._on_parts(fresh, [index], order)
         try:
-            (result,) = self._collect([future], {future.key: range(shard, shard + 1)})
+            (result,) = self._collect([future], [range(shard, shard + 1)])
+        except RoundLosses as lost:
+            raise losses_of(str(lost), [shard], lost, worker).losses[0] from lost
         finally:
-            self._drop([order, future, *([] if self.materialize else held)])
+            self._drop([order, future])
         return result
 
     def _check_open(self) -> None:
@@ -200,9 +217,13 @@ class DaskTransport(EngineTransport):
 
     def close(self) -> None:
         """Let go of what lies on the workers, and end an owned client; further calls do nothing."""
-        held, self._held, self._build = self._held, [], list
+        held, self._held, self._parts = self._held, [], []
+        running, self._running = self._running, []
+        how, self._how = self._how, None
         if self.client.status not in {"closed", "closing"}:
-            self._drop(held)
+            if running:
+                self.client.cancel(running)
+            self._drop([*held, *([] if how is None else [how])])
             if self.owned:
                 self.client.close()
 
@@ -237,7 +258,7 @@ def _client(given: Any) -> tuple[Any, bool]:
     return given, False
 
 
-def _parts(source: PartitionSource) -> list[Any]:
+def _partitions(source: PartitionSource) -> list[Any]:
     """Return the partitions of a collection in order, each a Delayed or something with `read`."""
     import numpy as np
 
@@ -265,17 +286,3 @@ def _is_loss(error: BaseException) -> bool:
     from distributed import CancelledError, KilledWorker
 
     return isinstance(error, (CancelledError, KilledWorker))
-
-
-def _summary_of(index: int, future: Any) -> Any:
-    """Return the summary of a part; an error of its source becomes its fault."""
-    from distributed import wait
-
-    wait(future)
-    if future.status == "finished":
-        return future.result()
-    error = _error_of(future)
-    if _is_loss(error):
-        raise losses_of(f"Dask gave partition {index} up while it was encoded: {error}", [index], error)
-    fault = fault_of(error)
-    return index, 0, b"", (fault.type_name, fault.message, fault.row, fault.fields, fault.traceback_text, fault.pickled)

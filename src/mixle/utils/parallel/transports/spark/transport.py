@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ class SparkTransport(EngineTransport):
         self.context: Any = None
         self.owned, self._closed = False, False
         self.materialize = materialize
+        self._tag = f"mixle-{os.urandom(6).hex()}"
         self._given = client = None if client is ANYWHERE else client
         if client is not None and context_of(client) is None:
             raise TypeError(f"client must be a SparkContext or a SparkSession, not {type(client).__name__}")
@@ -145,11 +147,17 @@ class SparkTransport(EngineTransport):
     def _job(self, rdd: Any) -> list[Any]:
         from py4j.protocol import Py4JError
 
+        tagged = hasattr(self.context, "addJobTag")  # Spark 3.5
+        if tagged:
+            self.context.addJobTag(self._tag)
         try:
             found: list[Any] = rdd.collect()
         except Py4JError as error:
             self._check_open()
             raise _told(error, sorted(self.sizes)) from error
+        finally:
+            if tagged and not self._stopped:
+                self.context.removeJobTag(self._tag)
         return found
 
     @property
@@ -170,6 +178,8 @@ class SparkTransport(EngineTransport):
         encoded, self._encoded, self._frames = self._encoded, None, None
         if self._stopped:
             return
+        if hasattr(self.context, "cancelJobsWithTag"):
+            self.context.cancelJobsWithTag(self._tag)
         if encoded is not None and self.materialize:
             encoded.unpersist(blocking=True)
         if self.owned:
