@@ -48,7 +48,7 @@ class DaskTransport(EngineTransport):
         self._held: list[Any] = []
         self._running: list[Any] = []
         self._parts: list[Any] = []
-        self._how: Any = None
+        self._how = b""
 
     def worker_names(self) -> list[str]:
         """Return the names of the living workers, sorted."""
@@ -63,13 +63,13 @@ class DaskTransport(EngineTransport):
         self._parts = _partitions(source) if isinstance(source, PartitionSource) else parcels(source)
         for name in self.worker_names():
             self.number(name)
-        self._how = self._put(encoding)
+        self._how = encoding
         indices = list(range(len(self._parts)))
         if self.materialize:
-            self._held = self._on_parts(encode, indices)
+            self._held = self._on_parts(encode, indices, encoding)
             waiting = self._map(summary, self._held)
         else:
-            waiting = self._on_parts(survey, indices)
+            waiting = self._on_parts(survey, indices, encoding)
         order = {future.key: index for index, future in enumerate(waiting)}
         found = []
         try:
@@ -82,18 +82,22 @@ class DaskTransport(EngineTransport):
             self._drop(waiting)
         return found
 
-    def _on_parts(self, function: Callable[..., Any], indices: list[int], *before: Any) -> list[Any]:
-        """Run ``function(*before, encoding, index, part)`` on parts, as one task each with what makes the part."""
+    def _on_parts(self, function: Callable[..., Any], indices: list[int], *before: bytes) -> list[Any]:
+        """Run ``function(*before, index, part)`` on parts, as one task each with what makes the part."""
         parts = [self._parts[index] for index in indices]
         if not parts or not hasattr(parts[0], "__dask_graph__"):
-            columns = [[value] * len(parts) for value in (*before, self._how)]
-            return self._map(function, *columns, indices, parts)
+            shared = [self._put(value) for value in before]
+            futures = self._map(function, *([one] * len(parts) for one in shared), indices, parts)
+            self._drop(shared)
+            return futures
         from dask import delayed
 
+        # A future inside a Delayed would ask for a default client.
+        literals = [delayed(value, name=self._key("literal"), pure=False) for value in before]
         later = delayed(by_value(function), pure=False)
-        tasks = [later(*before, self._how, index, part) for index, part in zip(indices, parts, strict=True)]
-        futures: list[Any] = self.client.compute(tasks, sync=False)
-        return futures
+        tasks = [later(*literals, index, part) for index, part in zip(indices, parts, strict=True)]
+        computed: list[Any] = self.client.compute(tasks, sync=False)
+        return computed
 
     def _key(self, word: str) -> str:
         return f"{self._label}-{word}-{next(self._number)}"
@@ -132,8 +136,9 @@ class DaskTransport(EngineTransport):
 
     def _round(self, task: Task, grouped: bool) -> Iterator[Result]:
         self._check_open()
-        order = self._put(self.order(task))
-        steps = self._steps(order, list(self._places))
+        sent = self.order(task)
+        order = self._put(sent)
+        steps = self._steps(sent, order)
         wanted = [range(n, n + 1) for n in range(len(steps))]
         last = steps
         if grouped:
@@ -144,9 +149,10 @@ class DaskTransport(EngineTransport):
         finally:
             self._drop([order, *last, *steps])
 
-    def _steps(self, order: Any, indices: list[int]) -> list[Any]:
+    def _steps(self, sent: bytes, order: Any) -> list[Any]:
+        indices = list(self._places)
         if not self.materialize:
-            return self._on_parts(fresh, indices, order)
+            return self._on_parts(fresh, indices, sent, self._how)
         return self._map(step, [order] * len(indices), [self._held[index] for index in indices])
 
     def _collect(self, futures: list[Any], wanted: list[range]) -> Iterator[Result]:
@@ -170,7 +176,7 @@ class DaskTransport(EngineTransport):
         """Yield (future, value, error) as futures end."""
         from distributed import as_completed
 
-        for future, value in as_completed(futures, with_results=True, raise_errors=False):
+        for future, value in as_completed(futures, loop=self.client.loop, with_results=True, raise_errors=False):
             yield (future, value, None) if future.status == "finished" else (future, None, _error_of(future))
 
     # For policies
@@ -199,7 +205,7 @@ class DaskTransport(EngineTransport):
         if self.materialize:
             future = self._submit(step, order, self._held[index], workers=[address])
         else:
-            (future,) = self._on_parts(fresh, [index], order)
+            (future,) = self._on_parts(fresh, [index], self.order(task), self._how)
         try:
             (result,) = self._collect([future], [range(shard, shard + 1)])
         except RoundLosses as lost:
@@ -219,11 +225,10 @@ class DaskTransport(EngineTransport):
         """Let go of what lies on the workers, and end an owned client; further calls do nothing."""
         held, self._held, self._parts = self._held, [], []
         running, self._running = self._running, []
-        how, self._how = self._how, None
         if self.client.status not in {"closed", "closing"}:
             if running:
                 self.client.cancel(running)
-            self._drop([*held, *([] if how is None else [how])])
+            self._drop(held)
             if self.owned:
                 self.client.close()
 
@@ -248,7 +253,7 @@ def _client(given: Any) -> tuple[Any, bool]:
         try:
             return distributed.get_client(), False
         except ValueError:
-            return distributed.Client(processes=False, dashboard_address=None), True
+            return distributed.Client(processes=False, dashboard_address="127.0.0.1:0"), True
     if not isinstance(given, distributed.Client):
         raise TypeError(f"client must be a distributed.Client, not {type(given).__name__}: pass client=Client(address)")
     if given.asynchronous:
