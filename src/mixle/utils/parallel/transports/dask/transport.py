@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, HandleClosed, MissingPackage, RoundLosses, WorkerLost
@@ -24,6 +25,8 @@ __all__ = ["DaskTransport"]
 
 #: Shards of one message to the scheduler.
 BATCH = 1024
+#: Seconds until a cluster without workers is given up.
+PATIENCE_S = 60.0
 
 
 class DaskTransport(EngineTransport):
@@ -182,8 +185,13 @@ class DaskTransport(EngineTransport):
     # For policies
 
     def workers(self) -> list[int]:
-        """Return the numbers of the living workers."""
-        return sorted(self.number(name) for name in self.worker_names())
+        """Return the numbers of the living workers; where all have just died, a nanny's next one is waited for."""
+        names = self.worker_names()
+        if not names:
+            with suppress(TimeoutError):
+                self.client.wait_for_workers(1, timeout=PATIENCE_S)
+            names = self.worker_names()
+        return sorted(self.number(name) for name in names)
 
     def run(self, task: Task, shard: int, worker: int) -> Result:
         """Run `task` on one shard on a chosen worker, which fetches the encoded rows if it does not hold them.
