@@ -309,7 +309,6 @@ def test_a_worker_that_dies_again_and_again_is_a_loss(client):
         with DaskEncodedData([1.0, 2.0], st.GaussianEstimator(), client=client, num_partitions=1) as handle:
             with pytest.raises(RoundLosses, match=r"Dask gave up.*shards \[0\] are missing"):
                 handle.pysp_seq_log_density_sum(Deadly(0.0, 1.0))
-            client.wait_for_workers(2, timeout=300)
             assert handle.pysp_seq_log_density_sum(st.GaussianDistribution(0.0, 1.0))[0] == 2.0
     finally:
         client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
