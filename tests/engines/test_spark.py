@@ -18,7 +18,6 @@ from mixle.telemetry import Telemetry
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.planner import Resources, SparkEncodedData, encoded_data
 from mixle.utils.parallel.policies.audit import Audit
-from mixle.utils.parallel.policies.base import stack
 from mixle.utils.parallel.policies.observe import Observe
 from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.transports.spark import SparkTransport
@@ -200,7 +199,6 @@ def test_policies_compose_and_the_report_says_what_an_audit_is(rdd):
 
 
 def test_an_audit_replaces_a_statistic_that_does_not_add_up(rdd, monkeypatch):
-    audit = stack(SparkTransport(), [Audit(0.0)])
     read, spoilt = SparkTransport.read, []
 
     def spoil(self, frame):
@@ -211,16 +209,14 @@ def test_an_audit_replaces_a_statistic_that_does_not_add_up(rdd, monkeypatch):
                 spoilt.append(result)
         return results
 
-    monkeypatch.setattr(SparkTransport, "read", spoil)
     with SparkEncodedData(rdd, MIXED, policies=[Audit(0.0)]) as handle:
         model = handle.pysp_seq_initialize(MIXED, np.random.RandomState(5), 0.5)
-        spoilt.clear()
+        monkeypatch.setattr(SparkTransport, "read", spoil)
         got = bits(handle.pysp_stream_accumulate(MIXED, model))
         assert spoilt
         assert handle.transport.last_unbalanced == [1]
     with encoded_data(mixed_rows(), MIXED, num_shards=Contiguous(sizes=SIZES)) as handle:
         assert bits(handle.pysp_stream_accumulate(MIXED, model)) == got
-    audit.close()
 
 
 # Contexts, and what is left

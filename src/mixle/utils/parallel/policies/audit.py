@@ -120,7 +120,7 @@ class Audit(Policy):
         self._partners: dict[int, int] = {}
         self._source: Source | None = None
         self._alone_told = False
-        self.notes: tuple[str, ...] = () if hasattr(self.inner, "run") else (_ONLY_SUMS.format(self.inner.name),)
+        self.notes: tuple[str, ...] = () if _lets_choose(self.inner) else (_ONLY_SUMS.format(self.inner.name),)
 
     def arm(self, hook: Hook | None) -> None:
         """Let ``hook(worker, shard, role, payload)`` change what audited payloads are heard as; None clears it.
@@ -297,6 +297,13 @@ class Audit(Policy):
         except (KeyError, RoundLosses):
             return None
         return replace(result, receipt={**result.receipt, "recomputed": True}) if result.error is None else None
+
+
+def _lets_choose(transport: Any) -> bool:
+    """Return whether the transport inside all policies can run a shard on a chosen worker."""
+    while hasattr(transport, "inner"):
+        transport = transport.inner
+    return hasattr(transport, "run") or hasattr(transport, "dispatch")
 
 
 def _generator(rng: Any) -> Any:
