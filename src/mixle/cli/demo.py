@@ -88,13 +88,10 @@ def run(options: Options, out: Screen, err: Screen) -> int:
         out.say(f"Workers: {workers}, one for each shard ({options.workers:,} were asked for).")
     estimator = estimator_for(options.data, options.components)
     where = "one core" if alone else f"{counted(workers, 'workers')} ({options.backend})"
+    if options.backend in ("dask", "spark"):
+        where = f"on {options.backend}"  # the engine has workers of its own
     incident = INCIDENTS[options.incident]() if options.incident else None
     fits = [_fit(Fit(where, incident=incident), options.backend, workers, table, estimator, options, err)]
-    from mixle.utils.parallel.folding.clusters import PACKAGES
-
-    if options.backend in PACKAGES:
-        where = f"on {options.backend}"  # the engine has its own workers
-    fits = [_fit(Fit(where), options.backend, workers, table, estimator, options, err)]
     _trace(fits[0], rows, options, out)
     out.say("", *describe(fits[0].model, table), "")
     if incident is not None:

@@ -48,10 +48,7 @@ def run_round(transport: Transport, task: Task, watch: Watch | None = None, *, g
     begins = getattr(transport, "round_begins", None)  # of a policy that counts rounds
     if begins is not None:
         begins(task)
-    run = transport.map_groups if groups else transport.map  # type: ignore[attr-defined] # asked for by `folds_groups`
-    run = transport.map
-    if groups and hasattr(type(transport), "map_groups"):
-        run = transport.map_groups  # type: ignore[attr-defined] # just seen
+    run = getattr(transport, "map_groups" if groups and hasattr(type(transport), "map_groups") else "map")
     arrived: dict[int, Result] = {}
     losses: RoundLosses | None = None
     try:
