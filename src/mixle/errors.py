@@ -21,6 +21,7 @@ __all__ = [
     "RoundLosses",
     "RowError",
     "SerializationError",
+    "SourceChanged",
     "SupportError",
     "TaskError",
     "UnscorableObservation",
@@ -195,3 +196,7 @@ class ArityError(RowError, ContractError):
 
 class CheckpointError(MixleError, ValueError):
     """A checkpoint that cannot be gone on from: torn, of another kind, or of another fit."""
+
+
+class SourceChanged(MixleError, RuntimeError):
+    """A partition that was computed again has other rows than before."""

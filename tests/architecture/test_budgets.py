@@ -24,6 +24,7 @@ DOCUMENTED_SIGNATURES = {
     "RayEncodedData.__init__",
     "DaskEncodedData.__init__",
     "ResilientMPEncodedData.__init__",
+    "SparkEncodedData.__init__",
     "StreamingEstimator.__init__",
     "best_of",
     "calibrate_resources",

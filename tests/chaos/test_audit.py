@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from mixle.errors import BackendError, TaskError
+from mixle.errors import TaskError
 from mixle.inference import optimize
 from mixle.stats import GaussianEstimator, MixtureEstimator
 from mixle.testing import ChaosPlan
@@ -515,7 +515,7 @@ def test_policy_without_quarantine_lets_the_driver_choose():
         assert transport.last_evaluations == 2 * SHARDS
 
 
-def test_policy_refuses_a_transport_without_workers_to_choose():
+def test_without_workers_to_choose_an_audit_checks_sums_and_says_so():
     from mixle.utils.parallel.folding.transport import Transport
 
     class Bare(Transport):
@@ -527,8 +527,9 @@ def test_policy_refuses_a_transport_without_workers_to_choose():
 
         def close(self): ...
 
-    with pytest.raises(BackendError, match="Audit needs a transport that can run"):
-        stack(Bare(), [Audit(0.1)])
+    (note,) = stack(Bare(), [Audit(0.1)]).notes
+    assert "'bare' chooses itself who computes what" in note
+    assert stack(ProcessTransport(2), [Audit(0.1)]).notes == ()
     with pytest.raises(TypeError, match="quarantine must be True or False"):
         Audit(0.1, quarantine=1)
 

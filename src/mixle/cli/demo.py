@@ -89,6 +89,8 @@ def run(options: Options, out: Screen, err: Screen) -> int:
         out.say(f"Workers: {workers}, one for each shard ({options.workers:,} were asked for).")
     estimator = estimator_for(options.data, options.components)
     where = "one core" if alone else f"{counted(workers, 'workers')} ({options.backend})"
+    if options.backend in ("dask", "spark"):
+        where = f"on {options.backend}"  # the engine has workers of its own
     incident = INCIDENTS[options.incident]() if options.incident else None
     fits = [_fit(Fit(where, incident=incident), options.backend, workers, table, estimator, options, err)]
     _trace(fits[0], rows, options, out)

@@ -5,7 +5,6 @@ No table package is imported: its objects are recognised by what is already load
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import EmptyDataError
+from mixle.utils.parallel.folding.columns import column_values, is_series
 from mixle.utils.parallel.folding.inputs import is_cluster_collection, is_masked
 
 __all__ = ["as_rows", "row_width"]
@@ -98,13 +98,6 @@ def _why_not_rows(data: Any) -> str | None:
     return None
 
 
-def _is_series(data: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(data, (pandas.Series, pandas.Index)):
-        return True
-    return callable(getattr(data, "to_list", None)) and callable(getattr(data, "to_numpy", None))
-
-
 def _table(data: Any) -> list[tuple[Any, Callable[[], Any]]] | None:
     """Return the columns of a table as (name, reader) in order, None if `data` is no table."""
     if isinstance(data, np.ndarray):
@@ -169,32 +162,12 @@ def _column(name: Any, values: Any) -> Any:
         reason = f"one value ({values!r}); a mapping holds one list per column"
     if reason is not None:
         raise ValueError(f"column {name!r} is {reason}")
-    return _values(values)
-
-
-def _values(values: Any) -> Any:
-    """Return a one-dimensional thing as a float64 array or a list of Python values."""
-    if _is_series(values):
-        kind = getattr(values.dtype, "kind", None)
-        if isinstance(values.dtype, np.dtype) and kind in {"b", "f", "i", "u"}:
-            column = values.to_numpy()
-            return np.asarray(column, dtype=np.float64) if kind == "f" else column
-        return [_present(value) for value in values.to_list()]
-    if isinstance(values, np.ndarray):
-        if values.ndim == 1 and values.dtype.kind == "f":
-            return np.asarray(values, dtype=np.float64)
-        return values.tolist() if values.ndim == 1 else list(values)
-    return list(values)
-
-
-def _present(value: Any) -> Any:
-    """Return `value`; the missing marks of a table package that are not equal to anything become NaN."""
-    return math.nan if type(value).__name__ in {"NAType", "NaTType"} else value
+    return column_values(values)
 
 
 def _plain(data: Any) -> Any:
-    if _is_series(data):
-        return _values(data)
+    if is_series(data):
+        return column_values(data)
     if isinstance(data, np.ndarray):
         return _array(data)
     if isinstance(data, (list, tuple, range)):

@@ -6,8 +6,9 @@ import warnings
 from typing import Any
 
 from mixle.errors import EmptyDataError
-from mixle.inference.adopted import adopt
+from mixle.inference.adopted import adopt, encoder_of
 from mixle.inference.options import as_estimator, validate_keys
+from mixle.stats.clusters import cluster_of
 from mixle.utils.parallel.folding.inputs import check_probability, random_state
 
 __all__ = ["seq_estimate", "seq_initialize"]
@@ -18,12 +19,20 @@ def _has(encoded: Any, method: str) -> bool:
     return not isinstance(encoded, type) and callable(getattr(encoded, method, None))
 
 
+def _handle(encoded: Any, method: str, estimator: Any) -> Any:
+    """Return what serves encoded rows, None for none."""
+    if _has(encoded, method):
+        return encoded
+    cluster = cluster_of(encoded)
+    return adopt(encoded, estimator) if cluster is None else (cluster.handle(encoded, encoder_of(estimator)) or None)
+
+
 def seq_initialize(enc_data: Any, estimator: Any, rng: Any, p: float = 0.1) -> Any:
     """Return a start: the model that `estimator` draws from a random share of the encoded rows.
 
     Parameters
     ----------
-    enc_data : handle or list of (count, payload)
+    enc_data : handle, list or RDD of (count, payload)
         What `encoded_data` or `seq_encode` returned.
     estimator : ParameterEstimator
         Family of the model.
@@ -51,7 +60,7 @@ def seq_initialize(enc_data: Any, estimator: Any, rng: Any, p: float = 0.1) -> A
     state = random_state(rng)
     estimator = as_estimator(estimator)
     validate_keys(estimator)
-    handle = enc_data if _has(enc_data, "pysp_seq_initialize") else adopt(enc_data, estimator)
+    handle = _handle(enc_data, "pysp_seq_initialize", estimator)
     if handle is None:
         raise EmptyDataError("seq_initialize received no observations")
     return handle.pysp_seq_initialize(estimator, state, p)
@@ -62,7 +71,7 @@ def seq_estimate(enc_data: Any, estimator: Any, prev_estimate: Any) -> Any:
 
     Parameters
     ----------
-    enc_data : handle or list of (count, payload)
+    enc_data : handle, list or RDD of (count, payload)
         What `encoded_data` or `seq_encode` returned.
     estimator : ParameterEstimator
         The M-step.
@@ -84,7 +93,7 @@ def seq_estimate(enc_data: Any, estimator: Any, prev_estimate: Any) -> Any:
     """
     estimator = as_estimator(estimator)
     validate_keys(estimator)
-    handle = enc_data if _has(enc_data, "pysp_seq_estimate") else adopt(enc_data, estimator)
+    handle = _handle(enc_data, "pysp_seq_estimate", estimator)
     if handle is None:
         warnings.warn("seq_estimate received a batch of zero rows and returns the default model", stacklevel=2)
         return estimator.estimate(0.0, estimator.accumulator_factory().make().value())

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.errors import BackendError, ContractError
+from mixle.stats.clusters import cluster_of
 from mixle.stats.sums import block_sum
 
 __all__ = [
@@ -183,8 +184,8 @@ def seq_encode(
 
     Parameters
     ----------
-    data : sequence of rows, or an iterator of them
-        Rows.
+    data : sequence of rows, an iterator of them, or a Spark RDD
+        Rows; of an RDD an RDD of ``(count, payload)`` is returned, one per partition.
     encoder, estimator, model : object
         One of them tells the encoding; in the place of `encoder` any of the three is taken.
     num_chunks : int
@@ -206,6 +207,10 @@ def seq_encode(
     [2, 1]
     """
     encoder = _encoder_of(encoder, estimator, model)
+    cluster = cluster_of(data)
+    if cluster is not None:
+        chunks: list[tuple[int, Any]] = cluster.encoded(data, encoder, num_chunks, chunk_size)
+        return chunks
     rows = _as_rows(data)
     if chunk_size is not None:
         num_chunks = max(1, -(-len(rows) // _positive(chunk_size, "chunk_size")))
@@ -258,7 +263,7 @@ def seq_log_density_sum(enc_data: Any, model: Any) -> tuple[float, float]:
 
     Parameters
     ----------
-    enc_data : handle or list of (count, payload)
+    enc_data : handle, list or RDD of (count, payload)
         Encoded rows.
     model : distribution
         The model.
@@ -273,6 +278,10 @@ def seq_log_density_sum(enc_data: Any, model: Any) -> tuple[float, float]:
     if hasattr(enc_data, "pysp_seq_log_density_sum"):
         count, total = enc_data.pysp_seq_log_density_sum(model)
         return count, total
+    cluster = cluster_of(enc_data)
+    if cluster is not None:
+        with cluster.handle(enc_data, model.dist_to_encoder()) as handle:
+            return seq_log_density_sum(handle, model)
     rows, result = 0, 0.0
     for count, payload in as_encoded_data(enc_data):
         rows, result = rows + count, result + block_sum(np.asarray(model.seq_log_density(payload), float))

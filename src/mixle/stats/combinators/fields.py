@@ -17,6 +17,7 @@ from mixle.stats.contract import (
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.table import Table
 
 __all__ = [
     "FieldsAccumulator",
@@ -37,6 +38,8 @@ def split_rows(rows: Sequence[Any], count: int) -> list[Sequence[Any]]:
     ArityError
         Naming the first row that has another number of fields, or is no row at all.
     """
+    if isinstance(rows, Table) and not rows.mappings and len(rows.columns) == count and len(rows):
+        return list(rows.columns)
     if isinstance(rows, np.ndarray):
         if rows.ndim == 2 and (rows.shape[1] == count or not len(rows)):
             return [rows[:, j] for j in range(count)] if len(rows) else [()] * count

@@ -25,6 +25,7 @@ from mixle.stats.contract import (
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.starts import seed_fields
+from mixle.stats.table import Table
 
 __all__ = ["RecordAccumulator", "RecordDistribution", "RecordEncoder", "RecordEstimator", "RecordSampler"]
 
@@ -43,6 +44,10 @@ class RecordEncoder(FieldsEncoder):
             Naming the first row with a field too many or too few, and the field.
         """
         known = set(self.fields)
+        if isinstance(rows, Table) and rows.mappings and len(rows):
+            columns = rows.by_name(self.fields)
+            if columns is not None:
+                return columns
         if not (set(map(type, rows)) <= {dict} and set(map(len, rows)) <= {len(known)}):
             for i, row in enumerate(rows):
                 self._check(i, row, known)

@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from mixle.utils.parallel.planning.placement import Placement, PlacementShard
     from mixle.utils.parallel.planning.plan import plan
     from mixle.utils.parallel.planning.sharding import ModelShard, model_sharding_plan
+    from mixle.utils.parallel.transports.dask import DaskEncodedData
     from mixle.utils.parallel.transports.local import LocalEncodedData
+    from mixle.utils.parallel.transports.spark import SparkEncodedData
 
 __all__ = [
     "Baseline",
     "CalibrationCatalog",
     "CalibrationRecord",
+    "DaskEncodedData",
     "DeviceSpec",
     "EncodedDataHandle",
     "EncodedFold",
@@ -43,6 +46,7 @@ __all__ = [
     "Placement",
     "PlacementShard",
     "Resources",
+    "SparkEncodedData",
     "available_encoded_data_backends",
     "calibrate_resources",
     "encoded_data",
@@ -72,6 +76,7 @@ _HOMES = {
     "Baseline": "mixle.utils.parallel.planning.forecast",
     "CalibrationCatalog": "mixle.utils.parallel.planning.catalog",
     "CalibrationRecord": "mixle.utils.parallel.planning.catalog",
+    "DaskEncodedData": "mixle.utils.parallel.transports.dask",
     "DeviceSpec": "mixle.utils.parallel.planning.devices",
     "Footprint": "mixle.utils.parallel.planning.forecast",
     "Forecast": "mixle.utils.parallel.planning.forecast",
@@ -80,6 +85,7 @@ _HOMES = {
     "Placement": "mixle.utils.parallel.planning.placement",
     "PlacementShard": "mixle.utils.parallel.planning.placement",
     "Resources": "mixle.utils.parallel.planning.devices",
+    "SparkEncodedData": "mixle.utils.parallel.transports.spark",
     "calibrate_resources": "mixle.utils.parallel.planning.calibrate",
     "estimate_estimator_stat_nbytes": "mixle.utils.parallel.planning.memory",
     "estimate_model_nbytes": "mixle.utils.parallel.planning.memory",

@@ -7,7 +7,15 @@ from typing import Any
 
 from mixle.utils.parallel.folding.controls import MODEL_PARTS, NEW, Builtin
 
-__all__ = ["BUILTIN"]
+__all__ = ["BUILTIN", "PACKAGES"]
+
+#: What a backend needs: the module that must be there, and the line that installs it.
+PACKAGES = {
+    "dask": ("distributed", 'pip install "distributed>=2024.8"'),
+    "mpi": ("mpi4py", 'pip install "mpi4py>=4" mpich'),
+    "ray": ("ray", 'pip install "ray>=2.9"'),
+    "spark": ("pyspark", 'pip install "pyspark>=3.5"'),
+}
 
 
 def _split_controls(title: str, data: Any, controls: dict[str, Any]) -> dict[str, Any]:
@@ -96,6 +104,36 @@ _RAY_HANDLE = Builtin(
     frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
 )
 
+_TAKES = frozenset({*MODEL_PARTS, "client", "num_shards", "policies", "sub_chunks", "weights"})
+_DASK_HANDLE = Builtin("dask", "mixle.utils.parallel.transports.dask", "DaskEncodedData", _TAKES)
+_SPARK_HANDLE = Builtin("spark", "mixle.utils.parallel.transports.spark.handle", "spark_backend", _TAKES)
+
+
+def _dask(data: Any, **controls: Any) -> Any:
+    """Build the Dask handle; `num_workers` means as many contiguous shards of rows of this process."""
+    return _DASK_HANDLE(data, **_contiguous_by_default(data, "backend 'dask'", controls))
+
+
+def _spark(data: Any, **controls: Any) -> Any:
+    """Build the Spark handle; `num_workers` means as many contiguous shards of rows of this process."""
+    return _SPARK_HANDLE(data, **_contiguous_by_default(data, "backend 'spark'", controls))
+
+
+def _contiguous_by_default(data: Any, title: str, controls: dict[str, Any]) -> dict[str, Any]:
+    """Return controls with one shard map instead of the several ways to ask for it."""
+    from mixle.utils.parallel.folding.inputs import check_count, check_engine, check_fits, choose_map
+    from mixle.utils.parallel.folding.shards import Contiguous
+
+    check_engine(title, controls.pop("engine", None), controls.pop("precision", None))
+    ways = {name: controls.pop(name, None) for name in ("num_shards", "num_chunks", "placement")}
+    check_fits(title, ways["placement"], controls.pop("force", False))
+    workers = check_count(controls.pop("num_workers", None), "num_workers", optional=True)
+    rows = len(data) if hasattr(data, "__len__") and not hasattr(data, "to_delayed") else 0
+    shard_map = choose_map(None, rows, **ways)
+    controls["num_shards"] = Contiguous(workers) if shard_map is None and workers is not None else shard_map
+    return controls
+
+
 _MODEL = Builtin(
     "model_parallel",
     "mixle.utils.parallel.model_parallel",
@@ -111,6 +149,8 @@ BUILTIN: dict[str, Callable[..., Any]] = {
     "ray": _ray,
     "mpi": _mpi,
     "futures": _futures,
+    "dask": _dask,
+    "spark": _spark,
     "model_parallel": _MODEL,
     "component_parallel": _MODEL,
     "mp_model": _MODEL,

@@ -127,16 +127,28 @@ def closed_error(verb: str) -> HandleClosed:
     )
 
 
-def load_error(fault: RemoteFault, shard: int | None = None, worker: int | None = None) -> Exception:
-    """Return the error of a shard that could not be encoded: the RowError itself where it is one."""
+def load_error(fault: RemoteFault, shard: int | None = None, worker: int | None = None, first: int = 0) -> Exception:
+    """Return the error of a shard that could not be encoded: the RowError itself where it is one.
+
+    Parameters
+    ----------
+    fault : RemoteFault
+        What the worker said.
+    shard, worker : int, optional
+        Where it happened.
+    first : int
+        Position in the data of the row that the fault counts as 0.
+    """
+    error: BaseException | None = None
     if fault.pickled is not None:
         try:
             error = pickle.loads(fault.pickled)
         except Exception:  # noqa: BLE001 - a class that is not importable here
             error = None
-        if isinstance(error, RowError):
-            error.__cause__ = RemoteTraceback(fault.traceback_text)
-            return error
+    if isinstance(error, RowError):
+        found = error if error.row is None else error.at(row=error.row + first)
+        found.__cause__ = RemoteTraceback(fault.traceback_text)
+        return found
     return surface(fault, shard, worker)
 
 

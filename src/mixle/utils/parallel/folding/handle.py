@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mixle._limits import one_blas_thread
 from mixle.errors import HandleClosed, SupportError
 from mixle.utils.parallel.folding.faults import closed_error
-from mixle.utils.parallel.folding.fold import EStep, fold_log_densities, fold_numbers, fold_results
+from mixle.utils.parallel.folding.fold import GROUP, EStep, fold_log_densities, fold_numbers, fold_results
 from mixle.utils.parallel.folding.inputs import check_probability, check_reading, random_state, warn_user
 from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
@@ -327,7 +327,8 @@ class Handle(Observed, EncodedDataHandle):
         return make()
 
     def _run(self, task: Task) -> list[Result]:
-        results = run_round(self.transport, task, self._log.watch if isinstance(task, Accumulate) else None)
+        watch = self._log.watch if isinstance(task, Accumulate) else None
+        results = run_round(self.transport, task, watch, groups=watch is not None and self.num_shards > GROUP)
         builds = sorted({result.receipt["build"] for result in results if "build" in result.receipt})
         if len(builds) > 1 and not self._unlike_told:
             self._unlike_told = True

@@ -54,10 +54,12 @@ def _refusal(data: Any) -> str | None:
 
 
 def is_cluster_collection(data: Any) -> bool:
-    """Return whether `data` lies in parts on a cluster: RDD, Dask bag, frame or array, Ray data set, `RankRows`."""
+    """Return whether `data` lies in parts on a cluster: RDD, data frame, bag, list of Delayed, data set, `RankRows`."""
     if isinstance(data, type):
         return False
-    marks = ("to_delayed", "mapPartitions", "iter_internal_ref_bundles", "rank_parts")
+    if isinstance(data, (list, tuple)):  # of Delayed
+        return bool(data) and all(callable(getattr(one, "__dask_graph__", None)) for one in data)
+    marks = ("to_delayed", "mapPartitions", "mapInArrow", "iter_internal_ref_bundles", "rank_parts")
     return any(callable(getattr(data, mark, None)) for mark in marks)
 
 

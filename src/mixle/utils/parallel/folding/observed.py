@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError
@@ -22,6 +23,7 @@ class Observed:
     """The records of a handle."""
 
     _log: RoundLog
+    transport: Transport
 
     def _keep_log(self, transport: Transport) -> None:
         """Begin a log, or go on with that of an `Observe` policy."""
@@ -37,7 +39,7 @@ class Observed:
         """Return a summary of all rounds so far; as the last line of a notebook's cell it is a page."""
         from mixle.utils.parallel.observing.report import fit_report
 
-        return fit_report(self.records)
+        return replace(fit_report(self.records), notes=tuple(getattr(self.transport, "notes", ())))
 
     def observe(self, telemetry: Telemetry | None = None, run_id: str | None = None) -> None:
         """Send records to `telemetry` from now on, tagged with `run_id`; None leaves what is set.

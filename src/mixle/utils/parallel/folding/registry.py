@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, MissingPackage
-from mixle.utils.parallel.folding.backends import BUILTIN
+from mixle.utils.parallel.folding.backends import BUILTIN, PACKAGES
 from mixle.utils.parallel.folding.controls import DEFAULTS, NEW, same
 from mixle.utils.parallel.folding.observed import delivered
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, is_encoded_data_handle
@@ -30,8 +30,6 @@ _TRANSPORTS: dict[str, Callable[..., Transport]] = {}
 
 #: Backends with a name of their own that cannot be used: why, and what to do.
 _UNUSABLE = {
-    "spark": "not built yet",
-    "dask": "not built yet",
     "torchrun": "not supported: torch devices can be planned for, rows are worked on by numpy",
     "lightning": "not supported: torch devices can be planned for, rows are worked on by numpy",
     "pl": "not supported: torch devices can be planned for, rows are worked on by numpy",
@@ -163,12 +161,22 @@ def _find(backend: Any) -> Factory:
 def _unknown(key: str) -> str:
     from difflib import get_close_matches
 
-    usable = available_encoded_data_backends()
-    near = get_close_matches(key, [*usable, *_UNUSABLE], n=1)
+    names = available_encoded_data_backends()
+    near = get_close_matches(key, [*names, *_UNUSABLE], n=1)
     meant = f" Did you mean {near[0]!r}?" if near else ""
-    later = sorted(name for name, why in _UNUSABLE.items() if why == "not built yet" and name not in usable)
-    known = f". Known but not built yet: {', '.join(later)}" if later else ""
-    return f"Unknown backend {key!r}.{meant} Usable here: {', '.join(usable)}{known}"
+    missing = _missing(names)
+    usable = [name for name in names if name not in missing]
+    lacking = ", ".join(f"{name} ({line})" for name, line in missing.items())
+    lacks = f". Known but missing a package: {lacking}" if lacking else ""
+    return f"Unknown backend {key!r}.{meant} Usable here: {', '.join(usable)}{lacks}"
+
+
+def _missing(names: Iterable[str]) -> dict[str, str]:
+    """Return the backends whose package is not installed, with the line that installs it."""
+    from importlib.util import find_spec
+
+    built = {name: PACKAGES[name] for name in names if name in PACKAGES}
+    return {name: line for name, (package, line) in built.items() if find_spec(package) is None}
 
 
 def _over_transport(factory: Callable[..., Transport]) -> Factory:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["run_round"]
 
 
-def run_round(transport: Transport, task: Task, watch: Watch | None = None) -> list[Result]:
+def run_round(transport: Transport, task: Task, watch: Watch | None = None, *, groups: bool = False) -> list[Result]:
     """Run `task` on every shard of `transport`.
 
     Parameters
@@ -29,6 +29,9 @@ def run_round(transport: Transport, task: Task, watch: Watch | None = None) -> l
         What to compute.
     watch : callable, optional
         Called as ``watch(transport.map, task)`` instead of ``transport.map(task)``: `RoundLog.watch`.
+    groups : bool
+        Let a transport that has ``map_groups`` add up groups of shards in place. Policies want to see each shard's
+        own statistic, so it is asked of the transport's class: a verb that a policy hands on does not count.
 
     Returns
     -------
@@ -45,10 +48,11 @@ def run_round(transport: Transport, task: Task, watch: Watch | None = None) -> l
     begins = getattr(transport, "round_begins", None)  # of a policy that counts rounds
     if begins is not None:
         begins(task)
+    run = getattr(transport, "map_groups" if groups and hasattr(type(transport), "map_groups") else "map")
     arrived: dict[int, Result] = {}
     losses: RoundLosses | None = None
     try:
-        for result in transport.map(task) if watch is None else watch(transport.map, task):
+        for result in run(task) if watch is None else watch(run, task):
             if result.shard in arrived:
                 raise RuntimeError(f"transport {transport.name!r} delivered shard {result.shard} twice in one round")
             arrived[result.shard] = result

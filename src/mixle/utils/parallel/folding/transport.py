@@ -45,8 +45,8 @@ class Source:
     estimator: Any = None
 
     @property
-    def counted(self) -> int:
-        """Number of rows of positive weight."""
+    def counted(self) -> int | None:
+        """Number of rows of positive weight; None if it is the number of rows, which is not known yet."""
         return len(self.rows) if self.weights is None else int(np.count_nonzero(self.weights))
 
     @property

@@ -41,6 +41,8 @@ class FitReport:
         Largest ratio over all rounds; a straggler ratio is infinite where the median rank took no time.
     records : tuple of RankRecord
         What the report was made from; `diagnose` and the page need them.
+    notes : tuple of str
+        What the policies of the fit have to say about themselves.
     """
 
     n_rounds: int
@@ -54,6 +56,7 @@ class FitReport:
     worst_straggler_ratio: float
     worst_imbalance_ratio: float
     records: tuple[RankRecord, ...] = field(default=(), kw_only=True, repr=False, compare=False)
+    notes: tuple[str, ...] = field(default=(), kw_only=True, repr=False, compare=False)
 
     @property
     def any_stragglers(self) -> bool:
@@ -71,7 +74,7 @@ class FitReport:
                 f"  round {number}: median={verdict.median_seconds:.4f}s max_ratio={verdict.max_ratio:.2f}x "
                 f"imbalance_ratio={skew.max_bytes_ratio:.2f}x [{flag}]"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the machine-readable form in the types of JSON; an infinite ratio is None."""

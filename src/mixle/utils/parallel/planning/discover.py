@@ -40,7 +40,11 @@ def _environment_int(name: str) -> int | None:
 
 def dask_devices(client: Any, precision: Any | None) -> tuple[DeviceSpec, ...]:
     """Return a device for each worker that ``client.scheduler_info()`` lists, sorted by name."""
-    workers = client.scheduler_info().get("workers", {})
+    try:
+        found = client.scheduler_info(n_workers=-1)  # some versions list five workers if not asked for all
+    except TypeError:
+        found = client.scheduler_info()
+    workers = found.get("workers", {})
     devices = []
     for address, facts in sorted(workers.items(), key=lambda item: str(item[1].get("name", item[0]))):
         memory = int(facts.get("memory_limit") or 0) or None

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit"]
 
+_ONLY_SUMS = (
+    "{!r} chooses itself who computes what, so nothing is recomputed by a second worker: an audit checks that the sums "
+    "of a mixture's components add up, and computes a shard again if they do not"
+)
+
 
 class Audit(Policy):
     """Let a second worker recompute some statistics of each E-step, and settle every difference before the fold.
@@ -47,7 +52,8 @@ class Audit(Policy):
     invariants : bool
         Also check, for every shard of a stacked mixture, that the components' statistics add up to the data's own sums
         (see `mixle.utils.parallel.policies.invariants`). A shard that does not add up is audited at once, at any rate;
-        with one worker the driver computes it.
+        with one worker the driver computes it. On a transport that cannot ``run`` a shard on a chosen worker (Spark)
+        this is all that an audit does; `notes`, which the handle's report shows, say so.
 
     Attributes
     ----------
@@ -81,7 +87,6 @@ class Audit(Policy):
     """
 
     order = 3
-    needs = ("run",)
     reads_statistics = True
 
     def __init__(
@@ -116,6 +121,7 @@ class Audit(Policy):
         self._partners: dict[int, int] = {}
         self._source: Source | None = None
         self._alone_told = False
+        self.notes: tuple[str, ...] = () if _lets_choose(self.inner) else (_ONLY_SUMS.format(self.inner.name),)
 
     def arm(self, hook: Hook | None) -> None:
         """Let ``hook(worker, shard, role, payload)`` change what audited payloads are heard as; None clears it.
@@ -194,6 +200,9 @@ class Audit(Policy):
     def _at_home(self, task: Task, shards: Iterable[int]) -> dict[int, Result]:
         """Return the results of shards, each computed where it lives."""
         owner = getattr(self.inner, "owner", None) or {}
+        if not owner and (self.notes or len(live_workers(self.inner)) > 1):  # the engine knows where they live
+            wanted = set(shards)
+            return {result.shard: result for result in self.inner.map(task) if result.shard in wanted}
         homes: dict[int, list[int]] = {}
         for shard in shards:
             homes.setdefault(owner.get(shard, 0), []).append(shard)
@@ -224,7 +233,7 @@ class Audit(Policy):
         return hearing.kept
 
     def _may_audit(self) -> bool:
-        if not self.rate:
+        if not self.rate or self.notes:
             return False
         if len(live_workers(self.inner)) > 1:
             return True
@@ -269,6 +278,8 @@ class Audit(Policy):
         from mixle.utils.parallel.folding.tasks import execute
 
         source = self._source
+        if not source.shards:  # a collection, which lies with its engine
+            return self._again(task, shard)
         try:
             read = source.shard_rows if source.rows is not None else self.inner.rows_of  # type: ignore[attr-defined]
             rows = read(shard)
@@ -279,6 +290,21 @@ class Audit(Policy):
         except Exception:  # noqa: BLE001 - rows that cannot be read any more, say: others have to decide
             return None
         return replace(result, receipt={**result.receipt, "recomputed": True}) if result.error is None else None
+
+    def _again(self, task: Task, shard: int) -> Result | None:
+        """Return what the engine computes when it is asked once more."""
+        try:
+            result = self._at_home(task, [shard])[shard]
+        except (KeyError, RoundLosses):
+            return None
+        return replace(result, receipt={**result.receipt, "recomputed": True}) if result.error is None else None
+
+
+def _lets_choose(transport: Any) -> bool:
+    """Return whether the transport inside all policies can run a shard on a chosen worker."""
+    while hasattr(transport, "inner"):
+        transport = transport.inner
+    return hasattr(transport, "run") or hasattr(transport, "dispatch")
 
 
 def _generator(rng: Any) -> Any:

@@ -1,0 +1,64 @@
+"""What runs on Dask workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mixle.utils.parallel.folding.remote import (
+    Encoded,
+    Encoding,
+    Order,
+    add_up,
+    encode_part,
+    loads,
+    pack,
+    perform,
+    unpack,
+)
+
+__all__ = ["encode", "fresh", "group", "literal", "step", "summary", "survey"]
+
+
+def encode(encoding: bytes, index: int, part: Any) -> Encoded:
+    """Encode a part on a worker; a parcel comes as bytes."""
+    how: Encoding = loads(encoding)
+    return encode_part(how, index, (lambda: loads(part)) if isinstance(part, bytes) else (lambda: _read(part)))
+
+
+def _read(part: Any) -> Any:
+    return part.read() if hasattr(part, "read") and hasattr(part, "row_group") else part
+
+
+def summary(encoded: Encoded) -> Any:
+    """Return all but the shard."""
+    return encoded.summary
+
+
+def survey(encoding: bytes, index: int, part: Any) -> Any:
+    """Encode a part, keep nothing, and return all but the shard."""
+    return encode(encoding, index, part).summary
+
+
+def fresh(order: bytes, encoding: bytes, index: int, part: Any) -> bytes | None:
+    """Encode a part and run an order on it, as one task: nothing is kept."""
+    return step(order, encode(encoding, index, part))
+
+
+def step(order: bytes, encoded: Encoded) -> bytes | None:
+    """Run an order on an encoded part on a worker."""
+    from distributed import get_worker
+
+    read: Order = loads(order)
+    result = perform(read, encoded, str(get_worker().name))
+    return None if result is None else pack([result])
+
+
+def group(order: bytes, *frames: bytes | None) -> bytes:
+    """Add up a group of shards on a worker."""
+    read: Order = loads(order)
+    return pack(add_up(read, [r for frame in frames if frame is not None for r in unpack(frame)]))
+
+
+def literal(value: Any) -> Any:
+    """Return what is to lie in the cluster, computed again if its worker dies."""
+    return value

