@@ -606,3 +606,53 @@ def hidden_markov_terminal() -> Model:
 
     outside = ([], [-2.0])
     return Model(d, estimator, drawn(d), outside, (([NAN], (0,)),), parameters, refuses_outside=False, latent=True)
+
+
+@model("markov chain")
+def markov_chain() -> Model:
+    moves = {"a": {"a": 0.7, "b": 0.3}, "b": {"b": 0.5, "c": 0.5}, "c": {"a": 1.0}}
+    d = st.MarkovChainDistribution({"a": 0.5, "b": 0.5}, moves, st.PoissonDistribution(5.0))
+    estimator = st.MarkovChainEstimator(len_estimator=st.PoissonEstimator())
+    bad = ((["a", NAN], (1,)), (3.0, ()), ({"a", "b"}, ()))
+
+    def parameters(dist: Any) -> list[float]:
+        states = sorted(dist.states, key=str)
+        return [
+            *(dist.init_prob_map[s] for s in states),
+            *(dist.transition_map[s][t] for s in states for t in states),
+            dist.len_dist.lam,
+        ]
+
+    return Model(
+        d, estimator, drawn(d), (["a", "z"], ["z"], ["c", "a"], ["a", "c"]), bad, parameters, refuses_outside=False,
+        options={"without data": "shows a label"},
+    )  # fmt: skip
+
+
+@model("markov chain of given levels, smoothed")
+def markov_chain_levels() -> Model:
+    moves = {2: {2: 0.6, 5: 0.4}, 5: {2: 0.2, 5: 0.8}}
+    d = st.MarkovChainDistribution({2: 0.9, 5: 0.1}, moves, st.GeometricDistribution(0.2))
+    estimator = st.MarkovChainEstimator(1.0, (2, 5), st.GeometricEstimator())
+
+    def parameters(dist: Any) -> list[float]:
+        chain = [dist.transition_map[s][t] for s in (2, 5) for t in (2, 5)]
+        return [dist.init_prob_map[2], *chain, dist.len_dist.p]
+
+    return Model(d, estimator, drawn(d), ([2, 7], [0]), ((["a", NAN], (1,)),), parameters)
+
+
+@model("integer markov chain")
+def integer_markov_chain() -> Model:
+    head = st.CompositeDistribution((st.IntegerCategoricalDistribution(0, [0.3, 0.7]),) * 2)
+    moves = [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8], [0.25, 0.75]]
+    d = st.IntegerMarkovChainDistribution(2, moves, 2, head, st.GeometricDistribution(0.15))
+    part = st.IntegerCategoricalEstimator(0, 1)
+    estimator = st.IntegerMarkovChainEstimator(2, 2, st.CompositeEstimator((part, part)), len_dist=d.len_dist)
+
+    def parameters(dist: Any) -> list[float]:
+        return [*(p for law in dist.init_dist.dists for p in law.p_vec), *dist.cond_dist.ravel()]
+
+    outside = ([0], [], [0, 2], [0, 1, -1], [0, 1, 0.5])
+    bad = (([0, NAN], (1,)), (3, ()), ([0, 1, "x"], (2,)))
+    return Model(d, estimator, drawn(d), outside, bad, parameters)

@@ -16,6 +16,7 @@ DOCUMENTED_SIGNATURES = {
     "DirichletMultinomialEstimator.__init__",
     "HiddenMarkovEstimator.__init__",
     "HiddenMarkovModelDistribution.__init__",
+    "IntegerMarkovChainEstimator.__init__",
     "LocalEncodedData.__init__",
     "MPEncodedData.__init__",
     "MPIEncodedData.__init__",

@@ -70,6 +70,14 @@ FAMILIES = {
         [1, 2],
         [1, -1],
     ),
+    "MarkovChain": (
+        "a sequence of labels", "the labels seen in the fit, in an order it gives a chance",
+        ({"a": 1.0}, {"a": {"a": 1.0}}), ["a", "a"], ["b"],
+    ),
+    "IntegerMarkovChain": (
+        "a sequence of whole numbers", "at least `lag` of 0, …, num_values − 1",
+        (2, [[0.9, 0.1], [0.1, 0.9]]), [0, 1], [2],
+    ),
 }  # fmt: skip
 _EVERYWHERE = {"name", "keys"}
 
