@@ -656,3 +656,104 @@ def integer_markov_chain() -> Model:
     outside = ([0], [], [0, 2], [0, 1, -1], [0, 1, 0.5])
     bad = (([0, NAN], (1,)), (3, ()), ([0, 1, "x"], (2,)))
     return Model(d, estimator, drawn(d), outside, bad, parameters)
+
+
+@model("heterogeneous mixture")
+def heterogeneous_mixture() -> Model:
+    parts = [st.GaussianDistribution(-6.0, 1.0), st.ExponentialDistribution(2.0)]
+    d = st.HeterogeneousMixtureDistribution(parts, [0.4, 0.6])
+    estimator = st.HeterogeneousMixtureEstimator([st.GaussianEstimator(), st.ExponentialEstimator()])
+
+    def read(m: Any) -> list[float]:
+        g, e = m.components
+        return [g.mu, g.sigma2, e.beta, *map(float, m.w)]
+
+    return Model(d, estimator, drawn(d), (), NOT_NUMBERS, read, latent=True)
+
+
+@model("gaussian mixture")
+def gaussian_mixture() -> Model:
+    covariances = [[[1.0, 0.5], [0.5, 1.0]], [[2.0, 0.0], [0.0, 0.5]]]
+    d = st.GaussianMixtureDistribution([[-4.0, 0.0], [4.0, 3.0]], covariances, [0.3, 0.7])
+    estimator = st.GaussianMixtureEstimator([st.MultivariateGaussianEstimator(2)] * 2)
+    bad = (([0.0, NAN], (1,)), ([None, 1.0], (0,)), (3.0, ()), ([1.0, 2.0, 3.0], ()))
+    return Model(
+        d, estimator, drawn(d), (), bad, by_first(number("mu", "covar")), latent=True,
+    )  # fmt: skip
+
+
+@model("gaussian mixture of independent columns")
+def gaussian_mixture_diagonal() -> Model:
+    d = st.GaussianMixtureDistribution([[-4.0, 0.0], [4.0, 3.0]], [[1.0, 2.0], [2.0, 0.5]], [0.5, 0.5])
+    estimator = st.GaussianMixtureEstimator([st.DiagonalGaussianEstimator(2)] * 2)
+    return Model(d, estimator, drawn(d), (), (([0.0, NAN], (1,)),), by_first(number("mu", "covar")), latent=True)
+
+
+@model("semi-supervised mixture")
+def semi_supervised_mixture() -> Model:
+    parts = [st.PoissonDistribution(2.0), st.PoissonDistribution(12.0)]
+    d = st.SemiSupervisedMixtureDistribution(parts, [0.4, 0.6])
+    estimator = st.SemiSupervisedMixtureEstimator([st.PoissonEstimator()] * 2)
+    told = (None, [(0, 1.0)], [(1, 2.0)], [(0, 0.5), (1, 0.25)])
+    rows = [(x, told[i % 4] if i % 3 else None) for i, (x, _) in enumerate(drawn(d))]
+    bad = (
+        ((NAN, None), (0,)),
+        ((1, [(2, 1.0)]), (1,)),
+        ((1, []), (1,)),
+        ((1, 0), (1,)),
+        ((1, [(0, -1.0)]), (1,)),
+        (1, ()),
+    )
+    outside = ((-1, None), (-1, [(0, 1.0)]))
+    return Model(d, estimator, rows, outside, bad, by_first(number("lam")), refuses_outside=False, latent=True)
+
+
+@model("joint mixture")
+def joint_mixture() -> Model:
+    first = [st.GaussianDistribution(-4.0, 1.0), st.GaussianDistribution(4.0, 1.0)]
+    second = [st.PoissonDistribution(1.0), st.PoissonDistribution(12.0), st.PoissonDistribution(40.0)]
+    joint = [[0.3, 0.1, 0.0], [0.1, 0.2, 0.3]]
+    d = st.JointMixtureDistribution(first, second, joint_weights=joint)
+    estimator = st.JointMixtureEstimator([st.GaussianEstimator()] * 2, [st.PoissonEstimator()] * 3)
+    bad = (((NAN, 1), (0,)), ((0.0, "x"), (1,)), ((0.0,), ()), (1.0, ()))
+
+    def parameters(dist: Any) -> list[float]:
+        one = sorted(range(2), key=lambda k: dist.components1[k].mu)
+        two = sorted(range(3), key=lambda k: dist.components2[k].lam)
+        laws = [x for k in one for x in (dist.components1[k].mu, dist.components1[k].sigma2)]
+        laws += [dist.components2[k].lam for k in two]
+        return [*laws, *map(float, dist.joint_weights[np.ix_(one, two)].ravel())]
+
+    return Model(d, estimator, drawn(d), ((0.0, -1),), bad, parameters, refuses_outside=False, latent=True)
+
+
+@model("hierarchical mixture")
+def hierarchical_mixture() -> Model:
+    topics = [st.GaussianDistribution(-4.0, 1.0), st.GaussianDistribution(4.0, 1.0), st.GaussianDistribution(12.0, 1.0)]
+    taus = [[0.8, 0.2, 0.0], [0.1, 0.2, 0.7]]
+    d = st.HierarchicalMixtureDistribution(topics, [0.4, 0.6], taus, st.PoissonDistribution(8.0))
+    estimator = st.HierarchicalMixtureEstimator([st.GaussianEstimator()] * 3, 2, st.PoissonEstimator())
+    bad = (([0.0, NAN], (1,)), (3.0, ()), (["x"], (0,)))
+
+    def parameters(dist: Any) -> list[float]:
+        order = sorted(range(3), key=lambda k: dist.topics[k].mu)
+        rows = sorted([*map(float, t[order]), float(w)] for t, w in zip(dist.taus, dist.w, strict=True))
+        laws = [x for k in order for x in (dist.topics[k].mu, dist.topics[k].sigma2)]
+        return [*laws, *(x for row in rows for x in row), dist.len_dist.lam]
+
+    return Model(d, estimator, drawn(d), (), bad, parameters, refuses_outside=False, latent=True)
+
+
+@model("hierarchical mixture of labels and a fixed length law")
+def hierarchical_mixture_labels() -> Model:
+    topics = [st.CategoricalDistribution({"a": 0.9, "b": 0.1}), st.CategoricalDistribution({"b": 0.2, "c": 0.8})]
+    length = st.GeometricDistribution(0.1)
+    d = st.HierarchicalMixtureDistribution(topics, [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], length)
+    estimator = st.HierarchicalMixtureEstimator([st.CategoricalEstimator()] * 2, 2, len_dist=length)
+
+    def parameters(dist: Any) -> list[float]:
+        laws = sorted([t.pmap.get(label, 0.0) for label in "abc"] for t in dist.topics)
+        return [x for law in laws for x in law]
+
+    outside = ([], ["z"], ["a", "z"])
+    return Model(d, estimator, drawn(d), outside, (), parameters, refuses_outside=False, latent=True)

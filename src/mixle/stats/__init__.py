@@ -65,9 +65,16 @@ if TYPE_CHECKING:
         seq_log_density_sum,
     )
     from mixle.stats.keys import KeyValidationError, validate_estimator_keys
+    from mixle.stats.latent.gaussian_mixture import GaussianMixtureDistribution, GaussianMixtureEstimator
+    from mixle.stats.latent.heterogeneous_mixture import HeterogeneousMixtureDistribution, HeterogeneousMixtureEstimator
+    from mixle.stats.latent.hierarchical_estimator import HierarchicalMixtureEstimator
+    from mixle.stats.latent.hierarchical_mixture import HierarchicalMixtureDistribution
     from mixle.stats.latent.hmm import HiddenMarkovModelDistribution
     from mixle.stats.latent.hmm_estimator import HiddenMarkovEstimator, HiddenMarkovModelEstimator
+    from mixle.stats.latent.joint_mixture import JointMixtureDistribution
+    from mixle.stats.latent.joint_mixture_estimator import JointMixtureEstimator
     from mixle.stats.latent.mixture import MixtureDistribution, MixtureEstimator
+    from mixle.stats.latent.semi_supervised import SemiSupervisedMixtureDistribution, SemiSupervisedMixtureEstimator
     from mixle.stats.sequences.integer_markov_chain import IntegerMarkovChainDistribution, IntegerMarkovChainEstimator
     from mixle.stats.sequences.markov_chain import MarkovChainDistribution, MarkovChainEstimator
     from mixle.stats.serialize import register_model
@@ -97,15 +104,21 @@ __all__ = [
     "GammaEstimator",
     "GaussianDistribution",
     "GaussianEstimator",
+    "GaussianMixtureDistribution",
+    "GaussianMixtureEstimator",
     "GeometricDistribution",
     "GeometricEstimator",
     "GumbelDistribution",
     "GumbelEstimator",
     "HalfNormalDistribution",
     "HalfNormalEstimator",
+    "HeterogeneousMixtureDistribution",
+    "HeterogeneousMixtureEstimator",
     "HiddenMarkovEstimator",
     "HiddenMarkovModelDistribution",
     "HiddenMarkovModelEstimator",
+    "HierarchicalMixtureDistribution",
+    "HierarchicalMixtureEstimator",
     "IgnoredDistribution",
     "IgnoredEstimator",
     "IntegerCategoricalDistribution",
@@ -116,6 +129,8 @@ __all__ = [
     "InverseGammaEstimator",
     "InverseGaussianDistribution",
     "InverseGaussianEstimator",
+    "JointMixtureDistribution",
+    "JointMixtureEstimator",
     "KeyValidationError",
     "LaplaceDistribution",
     "LaplaceEstimator",
@@ -148,6 +163,8 @@ __all__ = [
     "RecordDistribution",
     "RecordEstimator",
     "ResidentEncodedPayload",
+    "SemiSupervisedMixtureDistribution",
+    "SemiSupervisedMixtureEstimator",
     "SequenceDistribution",
     "SequenceEstimator",
     "StudentTDistribution",
@@ -227,9 +244,16 @@ _HOMES = {
         "seq_log_density_sum",
     ),
     "keys": ("KeyValidationError", "validate_estimator_keys"),
+    "latent.gaussian_mixture": ("GaussianMixtureDistribution", "GaussianMixtureEstimator"),
+    "latent.heterogeneous_mixture": ("HeterogeneousMixtureDistribution", "HeterogeneousMixtureEstimator"),
+    "latent.hierarchical_estimator": ("HierarchicalMixtureEstimator",),
+    "latent.hierarchical_mixture": ("HierarchicalMixtureDistribution",),
     "latent.hmm": ("HiddenMarkovModelDistribution",),
     "latent.hmm_estimator": ("HiddenMarkovEstimator", "HiddenMarkovModelEstimator"),
+    "latent.joint_mixture": ("JointMixtureDistribution",),
+    "latent.joint_mixture_estimator": ("JointMixtureEstimator",),
     "latent.mixture": ("MixtureDistribution", "MixtureEstimator"),
+    "latent.semi_supervised": ("SemiSupervisedMixtureDistribution", "SemiSupervisedMixtureEstimator"),
     "sequences.integer_markov_chain": ("IntegerMarkovChainDistribution", "IntegerMarkovChainEstimator"),
     "sequences.markov_chain": ("MarkovChainDistribution", "MarkovChainEstimator"),
     "serialize": ("register_model",),

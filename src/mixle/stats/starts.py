@@ -154,7 +154,7 @@ def seed_components(estimators: Sequence[Any], centres: Centres, columns: list[C
     return centres._replace(parts=tuple(parts))
 
 
-def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
+def seed_centres(columns: list[Column], components: int, rng: Any, chosen: Sequence[int] = ()) -> Centres:
     """Return `components` centres out of the sampled rows.
 
     Parameters
@@ -165,6 +165,8 @@ def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
         How many centres.
     rng : numpy.random.RandomState
         Source of the draws.
+    chosen : sequence of int
+        Rows that are the first centres.
 
     Notes
     -----
@@ -173,8 +175,9 @@ def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
     """
     scales = _scales(columns)
     rows = len(columns[0].values)
-    chosen = [int(rng.randint(rows))]
-    nearest = _distances(columns, take_columns(columns, chosen), 0, scales)
+    chosen = list(chosen) or [int(rng.randint(rows))]
+    first = take_columns(columns, chosen)
+    nearest = np.minimum.reduce([_distances(columns, first, k, scales) for k in range(len(chosen))])
     trials = 2 + int(math.log(components))
     while len(chosen) < components:
         total = float(np.add.reduce(nearest))

@@ -122,7 +122,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         """Return the responsibilities of one row, shape (K,)."""
         return np.asarray(self.seq_posterior(self.dist_to_encoder().seq_encode([x]))[0])
 
-    def sampler(self, seed: int | None = None) -> MixtureSampler:
+    def sampler(self, seed: int | None = None) -> DistributionSampler:
         """Return a sampler."""
         return MixtureSampler(self, seed)
 
@@ -260,7 +260,7 @@ class MixtureEstimator(ParameterEstimator):
         """Return the factory of this mixture's accumulators."""
         return MixtureFactory(self.estimators, self.keys, self.name, self.init)
 
-    def estimate(self, nobs: float | None, suff_stat: Any) -> MixtureDistribution:
+    def estimate(self, nobs: float | None, suff_stat: Any) -> Any:
         """Return the fitted mixture.
 
         Parameters
@@ -283,7 +283,11 @@ class MixtureEstimator(ParameterEstimator):
             estimator.estimate(None if tied else float(count), child)
             for estimator, count, child in zip(self.estimators, counts, children, strict=True)
         ]
-        return MixtureDistribution(fitted, self._weights(counts, total), self.name, keys=self.keys)
+        return self._mixture(fitted, self._weights(counts, total))
+
+    def _mixture(self, components: list[Any], w: np.ndarray) -> Any:
+        """Return the fitted distribution made of its parts."""
+        return MixtureDistribution(components, w, self.name, keys=self.keys)
 
     def _weights(self, counts: np.ndarray, total: float) -> np.ndarray:
         k = len(counts)
@@ -304,7 +308,7 @@ class MixtureEstimator(ParameterEstimator):
                 w, low = rest, (low | more) if more.any() else np.zeros(k, bool)
         return w / float(np.add.reduce(w))
 
-    def keep_empty(self, model: MixtureDistribution, previous: Any, suff_stat: Any) -> MixtureDistribution:
+    def keep_empty(self, model: Any, previous: Any, suff_stat: Any) -> Any:
         """Return `model` with the components that no row belongs to as they were in `previous`.
 
         A component that is tied elsewhere has the pooled statistic and is left alone.
@@ -325,4 +329,4 @@ class MixtureEstimator(ParameterEstimator):
         notes = model.numerical_repairs()
         if empty:
             notes = (*notes, f"empty components kept as they were: {empty}")
-        return repaired(MixtureDistribution(components, model.w, model.name, keys=model.keys), *notes)
+        return repaired(self._mixture(components, model.w), *notes)

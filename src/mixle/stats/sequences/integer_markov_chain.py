@@ -66,7 +66,7 @@ class IntegerMarkovChainDistribution(SequenceEncodableProbabilityDistribution):
     Examples
     --------
     >>> d = IntegerMarkovChainDistribution(2, [[0.75, 0.25], [0.5, 0.5]])
-    >>> d.density([0, 0, 1, 1]), d.density([0, 2])
+    >>> round(d.density([0, 0, 1, 1]), 9), d.density([0, 2])
     (0.09375, 0.0)
     """
 

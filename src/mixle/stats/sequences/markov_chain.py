@@ -48,7 +48,7 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
     Examples
     --------
     >>> d = MarkovChainDistribution({"a": 0.5, "b": 0.5}, {"a": {"a": 0.75, "b": 0.25}, "b": {"a": 1.0}})
-    >>> d.density(["a", "b", "a"]), d.density(["b", "b"]), d.log_density([])
+    >>> round(d.density(["a", "b", "a"]), 9), d.density(["b", "b"]), d.log_density([])
     (0.125, 0.0, 0.0)
     """
 
