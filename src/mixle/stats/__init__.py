@@ -75,6 +75,13 @@ if TYPE_CHECKING:
     from mixle.stats.latent.joint_mixture_estimator import JointMixtureEstimator
     from mixle.stats.latent.mixture import MixtureDistribution, MixtureEstimator
     from mixle.stats.latent.semi_supervised import SemiSupervisedMixtureDistribution, SemiSupervisedMixtureEstimator
+    from mixle.stats.parameter_laws import (
+        DictDirichletDistribution,
+        NormalGammaDistribution,
+        NormalInverseWishartDistribution,
+        NormalWishartDistribution,
+        SymmetricDirichletDistribution,
+    )
     from mixle.stats.sequences.integer_markov_chain import IntegerMarkovChainDistribution, IntegerMarkovChainEstimator
     from mixle.stats.sequences.markov_chain import MarkovChainDistribution, MarkovChainEstimator
     from mixle.stats.serialize import register_model
@@ -93,6 +100,7 @@ __all__ = [
     "CompositeEstimator",
     "DiagonalGaussianDistribution",
     "DiagonalGaussianEstimator",
+    "DictDirichletDistribution",
     "DirichletDistribution",
     "DirichletEstimator",
     "DirichletMultinomialDistribution",
@@ -148,6 +156,9 @@ __all__ = [
     "MultivariateStudentTEstimator",
     "NegativeBinomialDistribution",
     "NegativeBinomialEstimator",
+    "NormalGammaDistribution",
+    "NormalInverseWishartDistribution",
+    "NormalWishartDistribution",
     "NullDistribution",
     "NullEstimator",
     "OptionalDistribution",
@@ -169,6 +180,7 @@ __all__ = [
     "SequenceEstimator",
     "StudentTDistribution",
     "StudentTEstimator",
+    "SymmetricDirichletDistribution",
     "UniformDistribution",
     "UniformEstimator",
     "VonMisesDistribution",
@@ -254,6 +266,13 @@ _HOMES = {
     "latent.joint_mixture_estimator": ("JointMixtureEstimator",),
     "latent.mixture": ("MixtureDistribution", "MixtureEstimator"),
     "latent.semi_supervised": ("SemiSupervisedMixtureDistribution", "SemiSupervisedMixtureEstimator"),
+    "parameter_laws": (
+        "DictDirichletDistribution",
+        "NormalGammaDistribution",
+        "NormalInverseWishartDistribution",
+        "NormalWishartDistribution",
+        "SymmetricDirichletDistribution",
+    ),
     "sequences.integer_markov_chain": ("IntegerMarkovChainDistribution", "IntegerMarkovChainEstimator"),
     "sequences.markov_chain": ("MarkovChainDistribution", "MarkovChainEstimator"),
     "serialize": ("register_model",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -268,6 +268,7 @@ class SequenceEstimator(ParameterEstimator):
     (1.5, 2.0)
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("dist", "len_dist")
     _fields = ("estimator",)
     _keyword_fields = ("len_estimator", "len_dist", "len_normalized", "name", "keys")
 

@@ -128,7 +128,7 @@ class GaussianMixtureEstimator(MixtureEstimator):
     ) -> None:
         if conj_prior_params is not None:
             raise ValueError("conj_prior_params is not built in; pass prior= to the component estimators")
-        super().__init__(estimators, None, suff_stat, pseudo_count, name, keys, 0.0, robust, init)
+        super().__init__(estimators, None, suff_stat, pseudo_count, name, keys, None, 0.0, robust, init)
         kinds = {type(estimator) for estimator in self.estimators}
         if kinds not in ({MultivariateGaussianEstimator}, {DiagonalGaussianEstimator}):
             names = ", ".join(sorted(kind.__name__ for kind in kinds))

@@ -60,6 +60,7 @@ class HierarchicalMixtureEstimator(ParameterEstimator):
     3
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("topics", "len_dist")
     _fields: ClassVar[tuple[str, ...]] = ("estimators", "num_mixtures")
     _keyword_fields: ClassVar[tuple[str, ...]] = (
         "len_estimator", "len_dist", "suff_stat", "pseudo_count", "name", "keys",

@@ -49,6 +49,7 @@ class JointMixtureEstimator(ParameterEstimator):
     3
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("components1", "components2")
     _fields: ClassVar[tuple[str, ...]] = ("estimators1", "estimators2")
     _keyword_fields: ClassVar[tuple[str, ...]] = ("suff_stat", "pseudo_count", "keys", "name")
 

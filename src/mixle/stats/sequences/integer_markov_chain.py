@@ -207,6 +207,7 @@ class IntegerMarkovChainEstimator(ParameterEstimator):
     [[0.25, 0.75], [0.5, 0.5]]
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("init_dist", "len_dist")
     _fields: ClassVar[tuple[str, ...]] = ("num_values", "lag")
     _keyword_fields: ClassVar[tuple[str, ...]] = (
         "init_estimator", "len_estimator", "init_dist", "len_dist", "pseudo_count", "name", "keys", "suff_stat",

@@ -191,6 +191,7 @@ class MarkovChainEstimator(ParameterEstimator):
     {'a': {'a': 0.25, 'b': 0.75}, 'b': {'a': 0.5, 'b': 0.5}}
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("len_dist",)
     _fields: ClassVar[tuple[str, ...]] = ()
     _keyword_fields: ClassVar[tuple[str, ...]] = (
         "pseudo_count", "levels", "len_estimator", "name", "keys", "suff_stat",
