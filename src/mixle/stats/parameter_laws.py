@@ -48,7 +48,7 @@ class NormalGammaDistribution(Serializable):
     Examples
     --------
     >>> NormalGammaDistribution(0.0, 1.0, 2.0, 3.0).log_density((0.0, 1.0))
-    -1.7217132860836
+    -1.721713955868453
     """
 
     _fields: ClassVar[tuple[str, ...]] = ("mu", "lam", "a", "b")

@@ -20,7 +20,7 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp
-from mixle.stats.sums import block_sum, scale_suff_stat
+from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
     "SequenceAccumulator",
@@ -54,7 +54,7 @@ class SequenceStatistics(NamedTuple):
 
     def scaled(self, c: float) -> SequenceStatistics:
         """Return the statistic with every weight times `c`."""
-        elements, lengths = scale_suff_stat(self.elements, c), scale_suff_stat(self.lengths, c)
+        elements, lengths = signed_suff_stat(self.elements, c), signed_suff_stat(self.lengths, c)
         return SequenceStatistics(self.schema_version, self.element_nobs * c, self.length_nobs * c, elements, lengths)
 
 

@@ -15,7 +15,7 @@ from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.mixture_accumulator import MixtureAccumulator
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.starts import Centres, near_hard
-from mixle.stats.sums import BLOCK, block_sum, scale_suff_stat
+from mixle.stats.sums import BLOCK, block_sum, signed_suff_stat
 
 __all__ = [
     "HierarchicalFactory",
@@ -47,7 +47,7 @@ class HierarchicalStatistics(NamedTuple):
 
     def scaled(self, c: float) -> HierarchicalStatistics:
         """Return the statistic with every weight times `c`."""
-        topics, length = scale_suff_stat(self.topics, c), scale_suff_stat(self.length, c)
+        topics, length = signed_suff_stat(self.topics, c), signed_suff_stat(self.length, c)
         return HierarchicalStatistics(self.topic_counts * c, self.mixture_counts * c, topics, length)
 
     @property

@@ -13,7 +13,7 @@ from mixle.stats.contract import Column, SequenceEncodableStatisticAccumulator, 
 from mixle.stats.latent.joint_walk import side
 from mixle.stats.latent.mixture_accumulator import MixtureAccumulator
 from mixle.stats.starts import Centres, near_hard, sample_size, seed_centres, seed_components, take_columns
-from mixle.stats.sums import BLOCK, block_sum, scale_suff_stat
+from mixle.stats.sums import BLOCK, block_sum, signed_suff_stat
 
 __all__ = [
     "JointMixtureAccumulator",
@@ -45,7 +45,7 @@ class JointMixtureStatistics(NamedTuple):
 
     def scaled(self, c: float) -> JointMixtureStatistics:
         """Return the statistic with every weight times `c`."""
-        first, second = scale_suff_stat(self.first, c), scale_suff_stat(self.second, c)
+        first, second = signed_suff_stat(self.first, c), signed_suff_stat(self.second, c)
         return JointMixtureStatistics(self.counts1 * c, self.counts2 * c, self.joint_counts * c, first, second)
 
     @property

@@ -17,7 +17,7 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 from mixle.stats.reading import read_integers
-from mixle.stats.sums import block_sum, scale_suff_stat
+from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
     "IntegerChains",
@@ -60,13 +60,13 @@ class IntegerMarkovChainStatistics(NamedTuple):
 
     def scaled(self, c: float) -> IntegerMarkovChainStatistics:
         """Return the statistic with every weight times `c`."""
-        moves = tuple((before, value, w * c) for before, value, w in self.transition_counts if w * c > 0.0)
+        moves = tuple((before, value, w * c) for before, value, w in self.transition_counts if w * c != 0.0)
         return self._replace(
             transition_counts=moves,
             initial_nobs=self.initial_nobs * c,
-            initial=scale_suff_stat(self.initial, c),
+            initial=signed_suff_stat(self.initial, c),
             length_nobs=self.length_nobs * c,
-            length=scale_suff_stat(self.length, c),
+            length=signed_suff_stat(self.length, c),
         )
 
 

@@ -10,7 +10,7 @@ from mixle.errors import RowError, SupportError
 from mixle.stats.combinators.parts import update_part
 from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder
 from mixle.stats.contract import Column, SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
-from mixle.stats.sums import block_sum, scale_suff_stat
+from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
     "MarkovChainAccumulator",
@@ -54,7 +54,7 @@ class MarkovChainStatistics(NamedTuple):
         """Return the statistic with every weight times `c`."""
         initial = tuple(x * c for x in self.initial_counts)
         moves = tuple(tuple(x * c for x in row) for row in self.transition_counts)
-        length = scale_suff_stat(self.length, c)
+        length = signed_suff_stat(self.length, c)
         return MarkovChainStatistics(self.schema_version, self.states, initial, moves, self.length_nobs * c, length)
 
 
