@@ -199,12 +199,14 @@ class Fit:
         model = handle.pysp_seq_initialize(self.starter, state, self.init_p)
         score = steps.score(model)
         if self.init_p == 1.0 or (score.finite and not score.left_out):
+            notes.extend(_start_notes(model))
             return model, score
         # A share of the rows may miss a label or a range altogether, and what a start misses EM cannot find again.
         again = handle.pysp_seq_initialize(self.starter, state, 1.0)
         second = steps.score(again)
         what = f"left {score.left_out} of the rows out" if score.left_out else f"scored {score.objective}"
         notes.append(f"the start {what}; it was drawn again from all rows")
+        notes.extend(_start_notes(again))
         return again, second
 
     def _why(self, outcome: Outcome) -> str:
@@ -224,7 +226,7 @@ class Fit:
             )
         told = getattr(outcome.model, "numerical_repairs", None)
         if callable(told):
-            repairs.extend(told())
+            repairs.extend(note for note in told() if note not in repairs)
         gained = outcome.score.objective - outcome.start.objective
         return FitProvenance(
             algorithm=steps.algorithm,
@@ -260,6 +262,11 @@ class Fit:
         if outcome.score.left_out:
             messages.append(_left_out(outcome.score.left_out))
         return messages
+
+
+def _start_notes(model: Any) -> list[str]:
+    told = getattr(model, "numerical_repairs", None)
+    return [note for note in told() if note.startswith("start: ")] if callable(told) else []
 
 
 def _left_out(rows: int) -> str:

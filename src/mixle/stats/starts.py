@@ -25,6 +25,7 @@ __all__ = [
     "seed_fields",
     "seed_start",
     "start_components",
+    "start_notes",
     "take_columns",
 ]
 
@@ -196,6 +197,29 @@ def seed_centres(columns: list[Column], components: int, rng: Any, chosen: Seque
         chosen.append(best[1])
         nearest = best[2]
     return Centres(take_columns(columns, chosen), scales)
+
+
+def start_notes(centres: Any) -> tuple[str, ...]:
+    """Return what a start had to do about components without a centre of their own, in words.
+
+    Where the sample has fewer distinct rows than there are components, those left over repeat the row that lies
+    farthest from all centres, then the first one; they share its rows.
+    """
+    if isinstance(centres, Centres):
+        rows = zip(*(_entries(column) for column in centres.columns), strict=True)
+        distinct, count = len(set(rows)), centres.components
+        own = (f"start: {count} components, {distinct} distinct sampled rows; {count - distinct} of them repeat a row",)
+        below = tuple(note for part in centres.parts for note in start_notes(part))
+        return (own if distinct < count else ()) + below
+    if isinstance(centres, tuple):
+        return tuple(note for part in centres for note in start_notes(part))
+    return start_notes(centres.centres) if getattr(centres, "centres", None) is not None else ()
+
+
+def _entries(column: Column) -> list[Any]:
+    gone = column.missing
+    values = np.asarray(column.values).tolist()
+    return [None if gone is not None and gone[i] else value for i, value in enumerate(values)]
 
 
 def near_hard(columns: Sequence[Column], centres: Centres) -> np.ndarray:

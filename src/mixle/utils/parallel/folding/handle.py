@@ -219,9 +219,12 @@ class Handle(Observed, EncodedDataHandle):
             self._check_estimator(estimator)
             check_start(estimator, self.size, self.counted, self._width)
             with one_blas_thread():
-                results = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
+                results, notes = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
                 nobs, value = self._fold(estimator, results)
-                return estimator.estimate(nobs, value)
+                model = estimator.estimate(nobs, value)
+            if notes and hasattr(model, "numerical_repairs"):
+                model.__dict__["_repairs"] = (*model.numerical_repairs(), *notes)
+            return model
 
     def pysp_stream_accumulate(self, estimator: Any, model: Any) -> tuple[float, Any]:
         """Return the folded statistic for streaming or incremental EM, keys tied.
