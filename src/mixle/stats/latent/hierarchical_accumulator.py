@@ -170,8 +170,8 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceEncodableStatisticAccumula
     def _begin(self, x: Chains, weights: np.ndarray, start: HierarchicalStart, rng: Any) -> None:
         self.length.seq_initialize(x.lengths, weights, rng)
         encoder = self.acc_to_encoder()
-        begun = start.topics.assign(encoder, x, weights, rng)
-        if x.total:
+        begun = start.topics.assign(encoder, x, weights, rng) if x.total else None
+        if begun is not None:
             self.emissions.initialize_given(x.elements, x.total, begun.given, rng, start.topics.parts)
         owners = owners_of(x)
         count = len(self.mixture_counts)
@@ -182,6 +182,8 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceEncodableStatisticAccumula
             shares = near_hard(histograms(start.topics, columns, owners, x.rows), start.mixtures)
         shares = shares * weights
         self.mixture_counts = self.mixture_counts + np.add.reduce(shares, axis=1)
+        if begun is None:
+            return
         total = np.where(weights > 0.0, weights, 1.0)[owners]
         for begin in range(0, x.total, BLOCK):
             stop = min(begin + BLOCK, x.total)
