@@ -757,3 +757,11 @@ def hierarchical_mixture_labels() -> Model:
 
     outside = ([], ["z"], ["a", "z"])
     return Model(d, estimator, drawn(d), outside, (), parameters, refuses_outside=False, latent=True)
+
+
+@model("probabilistic pca")
+def probabilistic_pca() -> Model:
+    d = st.ProbabilisticPCADistribution([[2.0, 0.0], [1.0, 1.0], [0.0, -1.0], [0.5, 0.5]], [1.0, 0.0, -1.0, 5.0], 0.5)
+    estimator = st.ProbabilisticPCAEstimator(2, 4)
+    bad = (([0.0, NAN, 1.0, 2.0], (1,)), (3.0, ()), ([1.0, 2.0, 3.0], ()))
+    return Model(d, estimator, drawn(d), (), bad, number("mu", "covar"), leaf=True)

@@ -86,6 +86,9 @@ FAMILIES = {
         "a sequence of rows of the topics", "where one mixture is above 0",
         ([_POISSON, _POISSON], [1.0], [[0.5, 0.5]]), [1, 2], [1, -1],
     ),
+    "ProbabilisticPCA": (
+        "a vector of d numbers", "all vectors", ([[1.0], [1.0]], [0.0, 0.0], 0.5), [1.0, 2.0], None,
+    ),
     "MarkovChain": (
         "a sequence of labels", "the labels seen in the fit, in an order it gives a chance",
         ({"a": 1.0}, {"a": {"a": 1.0}}), ["a", "a"], ["b"],

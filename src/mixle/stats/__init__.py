@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from mixle.stats.latent.joint_mixture import JointMixtureDistribution
     from mixle.stats.latent.joint_mixture_estimator import JointMixtureEstimator
     from mixle.stats.latent.mixture import MixtureDistribution, MixtureEstimator
+    from mixle.stats.latent.probabilistic_pca import ProbabilisticPCADistribution, ProbabilisticPCAEstimator
     from mixle.stats.latent.semi_supervised import SemiSupervisedMixtureDistribution, SemiSupervisedMixtureEstimator
     from mixle.stats.parameter_laws import (
         DictDirichletDistribution,
@@ -169,6 +170,8 @@ __all__ = [
     "PointMassEstimator",
     "PoissonDistribution",
     "PoissonEstimator",
+    "ProbabilisticPCADistribution",
+    "ProbabilisticPCAEstimator",
     "RayleighDistribution",
     "RayleighEstimator",
     "RecordDistribution",
@@ -265,6 +268,7 @@ _HOMES = {
     "latent.joint_mixture": ("JointMixtureDistribution",),
     "latent.joint_mixture_estimator": ("JointMixtureEstimator",),
     "latent.mixture": ("MixtureDistribution", "MixtureEstimator"),
+    "latent.probabilistic_pca": ("ProbabilisticPCADistribution", "ProbabilisticPCAEstimator"),
     "latent.semi_supervised": ("SemiSupervisedMixtureDistribution", "SemiSupervisedMixtureEstimator"),
     "parameter_laws": (
         "DictDirichletDistribution",
