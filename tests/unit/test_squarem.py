@@ -108,6 +108,8 @@ def test_it_serves_map_fits():
 def test_what_it_cannot_serve_is_refused():
     with pytest.raises(ValueError, match="strategy must be one of"):
         optimize([1.0, 2.0], st.GaussianEstimator(), strategy="newton")
+    with pytest.raises(ValueError, match="a checkpoint does not hold"):
+        optimize([1.0, 2.0], st.GaussianEstimator(), strategy="squarem", checkpoint="fit.json")
     with pytest.raises(ValueError, match="leave reuse_estep_ll out"):
         optimize([1.0, 2.0], st.GaussianEstimator(), strategy="squarem", reuse_estep_ll=False)
 

@@ -134,6 +134,10 @@ class Fit:
         )
         init_p = check_probability(settings["init_p"], "init_p")
         fused, strategy = bool(settings.get("reuse_estep_ll", True)), settings.get("strategy") or "em"
+        if strategy != "em" and settings.get("checkpoint") is not None:
+            raise ValueError(
+                f"strategy={strategy!r} steps from statistics that a checkpoint does not hold: leave one out"
+            )
         if strategy != "em" and not fused:
             raise ValueError(f"strategy={strategy!r} steps from the pass that scores: leave reuse_estep_ll out")
         return cls(chosen, starter, init_p, objective, loop, fused, settings.get("seed"), strategy)

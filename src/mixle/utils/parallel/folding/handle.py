@@ -17,7 +17,7 @@ from mixle.utils.parallel.folding.inputs import check_probability, check_reading
 from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
-from mixle.utils.parallel.folding.starts import check_start, start_results
+from mixle.utils.parallel.folding.starts import check_start, noted, start_results
 from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score, chunk_log_densities
 
 if TYPE_CHECKING:
@@ -221,10 +221,7 @@ class Handle(Observed, EncodedDataHandle):
             with one_blas_thread():
                 results, notes = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
                 nobs, value = self._fold(estimator, results)
-                model = estimator.estimate(nobs, value)
-            if notes and hasattr(model, "numerical_repairs"):
-                model.__dict__["_repairs"] = (*model.numerical_repairs(), *notes)
-            return model
+                return noted(estimator.estimate(nobs, value), notes)
 
     def pysp_stream_accumulate(self, estimator: Any, model: Any) -> tuple[float, Any]:
         """Return the folded statistic for streaming or incremental EM, keys tied.

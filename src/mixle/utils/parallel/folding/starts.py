@@ -17,7 +17,7 @@ from mixle.utils.parallel.folding.tasks import Initialize, Result, Sample
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Task
 
-__all__ = ["check_start", "join_columns", "start_results"]
+__all__ = ["check_start", "join_columns", "noted", "start_results"]
 
 Round = Callable[["Task"], list[Result]]
 
@@ -94,6 +94,13 @@ def start_results(
     if any(result.weight > 0.0 for result in results):
         return results, notes
     return run(Initialize(estimator, p, seed, shard_seeds, centres, keep_first=first_row)), notes
+
+
+def noted(model: Any, notes: tuple[str, ...]) -> Any:
+    """Return a started model, its repairs telling what the start had to do."""
+    if notes and hasattr(model, "numerical_repairs"):
+        model.__dict__["_repairs"] = (*model.numerical_repairs(), *notes)
+    return model
 
 
 def _seeded(results: list[Result], size: int, estimator: Any, seed: int) -> Any:
