@@ -606,3 +606,162 @@ def hidden_markov_terminal() -> Model:
 
     outside = ([], [-2.0])
     return Model(d, estimator, drawn(d), outside, (([NAN], (0,)),), parameters, refuses_outside=False, latent=True)
+
+
+@model("markov chain")
+def markov_chain() -> Model:
+    moves = {"a": {"a": 0.7, "b": 0.3}, "b": {"b": 0.5, "c": 0.5}, "c": {"a": 1.0}}
+    d = st.MarkovChainDistribution({"a": 0.5, "b": 0.5}, moves, st.PoissonDistribution(5.0))
+    estimator = st.MarkovChainEstimator(len_estimator=st.PoissonEstimator())
+    bad = ((["a", NAN], (1,)), (3.0, ()), ({"a", "b"}, ()))
+
+    def parameters(dist: Any) -> list[float]:
+        states = sorted(dist.states, key=str)
+        return [
+            *(dist.init_prob_map[s] for s in states),
+            *(dist.transition_map[s][t] for s in states for t in states),
+            dist.len_dist.lam,
+        ]
+
+    return Model(
+        d, estimator, drawn(d), (["a", "z"], ["z"], ["c", "a"], ["a", "c"]), bad, parameters, refuses_outside=False,
+        options={"without data": "shows a label"},
+    )  # fmt: skip
+
+
+@model("markov chain of given levels, smoothed")
+def markov_chain_levels() -> Model:
+    moves = {2: {2: 0.6, 5: 0.4}, 5: {2: 0.2, 5: 0.8}}
+    d = st.MarkovChainDistribution({2: 0.9, 5: 0.1}, moves, st.GeometricDistribution(0.2))
+    estimator = st.MarkovChainEstimator(1.0, (2, 5), st.GeometricEstimator())
+
+    def parameters(dist: Any) -> list[float]:
+        chain = [dist.transition_map[s][t] for s in (2, 5) for t in (2, 5)]
+        return [dist.init_prob_map[2], *chain, dist.len_dist.p]
+
+    return Model(d, estimator, drawn(d), ([2, 7], [0]), ((["a", NAN], (1,)),), parameters)
+
+
+@model("integer markov chain")
+def integer_markov_chain() -> Model:
+    head = st.CompositeDistribution((st.IntegerCategoricalDistribution(0, [0.3, 0.7]),) * 2)
+    moves = [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8], [0.25, 0.75]]
+    d = st.IntegerMarkovChainDistribution(2, moves, 2, head, st.GeometricDistribution(0.15))
+    part = st.IntegerCategoricalEstimator(0, 1)
+    estimator = st.IntegerMarkovChainEstimator(2, 2, st.CompositeEstimator((part, part)), len_dist=d.len_dist)
+
+    def parameters(dist: Any) -> list[float]:
+        return [*(p for law in dist.init_dist.dists for p in law.p_vec), *dist.cond_dist.ravel()]
+
+    outside = ([0], [], [0, 2], [0, 1, -1], [0, 1, 0.5])
+    bad = (([0, NAN], (1,)), (3, ()), ([0, 1, "x"], (2,)))
+    return Model(d, estimator, drawn(d), outside, bad, parameters)
+
+
+@model("heterogeneous mixture")
+def heterogeneous_mixture() -> Model:
+    parts = [st.GaussianDistribution(-6.0, 1.0), st.ExponentialDistribution(2.0)]
+    d = st.HeterogeneousMixtureDistribution(parts, [0.4, 0.6])
+    estimator = st.HeterogeneousMixtureEstimator([st.GaussianEstimator(), st.ExponentialEstimator()])
+
+    def read(m: Any) -> list[float]:
+        g, e = m.components
+        return [g.mu, g.sigma2, e.beta, *map(float, m.w)]
+
+    return Model(d, estimator, drawn(d), (), NOT_NUMBERS, read, latent=True)
+
+
+@model("gaussian mixture")
+def gaussian_mixture() -> Model:
+    covariances = [[[1.0, 0.5], [0.5, 1.0]], [[2.0, 0.0], [0.0, 0.5]]]
+    d = st.GaussianMixtureDistribution([[-4.0, 0.0], [4.0, 3.0]], covariances, [0.3, 0.7])
+    estimator = st.GaussianMixtureEstimator([st.MultivariateGaussianEstimator(2)] * 2)
+    bad = (([0.0, NAN], (1,)), ([None, 1.0], (0,)), (3.0, ()), ([1.0, 2.0, 3.0], ()))
+    return Model(
+        d, estimator, drawn(d), (), bad, by_first(number("mu", "covar")), latent=True,
+    )  # fmt: skip
+
+
+@model("gaussian mixture of independent columns")
+def gaussian_mixture_diagonal() -> Model:
+    d = st.GaussianMixtureDistribution([[-4.0, 0.0], [4.0, 3.0]], [[1.0, 2.0], [2.0, 0.5]], [0.5, 0.5])
+    estimator = st.GaussianMixtureEstimator([st.DiagonalGaussianEstimator(2)] * 2)
+    return Model(d, estimator, drawn(d), (), (([0.0, NAN], (1,)),), by_first(number("mu", "covar")), latent=True)
+
+
+@model("semi-supervised mixture")
+def semi_supervised_mixture() -> Model:
+    parts = [st.PoissonDistribution(2.0), st.PoissonDistribution(12.0)]
+    d = st.SemiSupervisedMixtureDistribution(parts, [0.4, 0.6])
+    estimator = st.SemiSupervisedMixtureEstimator([st.PoissonEstimator()] * 2)
+    told = (None, [(0, 1.0)], [(1, 2.0)], [(0, 0.5), (1, 0.25)])
+    rows = [(x, told[i % 4] if i % 3 else None) for i, (x, _) in enumerate(drawn(d))]
+    bad = (
+        ((NAN, None), (0,)),
+        ((1, [(2, 1.0)]), (1,)),
+        ((1, []), (1,)),
+        ((1, 0), (1,)),
+        ((1, [(0, -1.0)]), (1,)),
+        (1, ()),
+    )
+    outside = ((-1, None), (-1, [(0, 1.0)]))
+    return Model(d, estimator, rows, outside, bad, by_first(number("lam")), refuses_outside=False, latent=True)
+
+
+@model("joint mixture")
+def joint_mixture() -> Model:
+    first = [st.GaussianDistribution(-4.0, 1.0), st.GaussianDistribution(4.0, 1.0)]
+    second = [st.PoissonDistribution(1.0), st.PoissonDistribution(12.0), st.PoissonDistribution(40.0)]
+    joint = [[0.3, 0.1, 0.0], [0.1, 0.2, 0.3]]
+    d = st.JointMixtureDistribution(first, second, joint_weights=joint)
+    estimator = st.JointMixtureEstimator([st.GaussianEstimator()] * 2, [st.PoissonEstimator()] * 3)
+    bad = (((NAN, 1), (0,)), ((0.0, "x"), (1,)), ((0.0,), ()), (1.0, ()))
+
+    def parameters(dist: Any) -> list[float]:
+        one = sorted(range(2), key=lambda k: dist.components1[k].mu)
+        two = sorted(range(3), key=lambda k: dist.components2[k].lam)
+        laws = [x for k in one for x in (dist.components1[k].mu, dist.components1[k].sigma2)]
+        laws += [dist.components2[k].lam for k in two]
+        return [*laws, *map(float, dist.joint_weights[np.ix_(one, two)].ravel())]
+
+    return Model(d, estimator, drawn(d), ((0.0, -1),), bad, parameters, refuses_outside=False, latent=True)
+
+
+@model("hierarchical mixture")
+def hierarchical_mixture() -> Model:
+    topics = [st.GaussianDistribution(-4.0, 1.0), st.GaussianDistribution(4.0, 1.0), st.GaussianDistribution(12.0, 1.0)]
+    taus = [[0.8, 0.2, 0.0], [0.1, 0.2, 0.7]]
+    d = st.HierarchicalMixtureDistribution(topics, [0.4, 0.6], taus, st.PoissonDistribution(8.0))
+    estimator = st.HierarchicalMixtureEstimator([st.GaussianEstimator()] * 3, 2, st.PoissonEstimator())
+    bad = (([0.0, NAN], (1,)), (3.0, ()), (["x"], (0,)))
+
+    def parameters(dist: Any) -> list[float]:
+        order = sorted(range(3), key=lambda k: dist.topics[k].mu)
+        rows = sorted([*map(float, t[order]), float(w)] for t, w in zip(dist.taus, dist.w, strict=True))
+        laws = [x for k in order for x in (dist.topics[k].mu, dist.topics[k].sigma2)]
+        return [*laws, *(x for row in rows for x in row), dist.len_dist.lam]
+
+    return Model(d, estimator, drawn(d), (), bad, parameters, refuses_outside=False, latent=True)
+
+
+@model("hierarchical mixture of labels and a fixed length law")
+def hierarchical_mixture_labels() -> Model:
+    topics = [st.CategoricalDistribution({"a": 0.9, "b": 0.1}), st.CategoricalDistribution({"b": 0.2, "c": 0.8})]
+    length = st.GeometricDistribution(0.1)
+    d = st.HierarchicalMixtureDistribution(topics, [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], length)
+    estimator = st.HierarchicalMixtureEstimator([st.CategoricalEstimator()] * 2, 2, len_dist=length)
+
+    def parameters(dist: Any) -> list[float]:
+        laws = sorted([t.pmap.get(label, 0.0) for label in "abc"] for t in dist.topics)
+        return [x for law in laws for x in law]
+
+    outside = ([], ["z"], ["a", "z"])
+    return Model(d, estimator, drawn(d), outside, (), parameters, refuses_outside=False, latent=True)
+
+
+@model("probabilistic pca")
+def probabilistic_pca() -> Model:
+    d = st.ProbabilisticPCADistribution([[2.0, 0.0], [1.0, 1.0], [0.0, -1.0], [0.5, 0.5]], [1.0, 0.0, -1.0, 5.0], 0.5)
+    estimator = st.ProbabilisticPCAEstimator(2, 4)
+    bad = (([0.0, NAN, 1.0, 2.0], (1,)), (3.0, ()), ([1.0, 2.0, 3.0], ()))
+    return Model(d, estimator, drawn(d), (), bad, number("mu", "covar"), leaf=True)

@@ -16,6 +16,8 @@ __all__ = [
     "MissingPackage",
     "MixleError",
     "NeutralFactorError",
+    "NonGenerativeIntegerMarkovChainError",
+    "NonGenerativeMarkovChainError",
     "NonGenerativeSequenceError",
     "PayloadError",
     "RoundLosses",
@@ -110,6 +112,14 @@ class NeutralFactorError(MixleError, ValueError):
 
 class NonGenerativeSequenceError(MixleError, ValueError):
     """A sequence model without a law of the length was asked for a sample."""
+
+
+class NonGenerativeMarkovChainError(NonGenerativeSequenceError, TypeError):
+    """A Markov chain was sampled without a law of the length."""
+
+
+class NonGenerativeIntegerMarkovChainError(NonGenerativeSequenceError, TypeError):
+    """A chain of integers was sampled without a law of its first values or of the length."""
 
 
 class PayloadError(MixleError, ValueError):

@@ -17,6 +17,8 @@ DOCUMENTED_SIGNATURES = {
     "FuturesEncodedData.__init__",
     "HiddenMarkovEstimator.__init__",
     "HiddenMarkovModelDistribution.__init__",
+    "IntegerMarkovChainEstimator.__init__",
+    "JointMixtureDistribution.__init__",
     "LocalEncodedData.__init__",
     "MPEncodedData.__init__",
     "MPIEncodedData.__init__",

@@ -70,6 +70,33 @@ FAMILIES = {
         [1, 2],
         [1, -1],
     ),
+    "HeterogeneousMixture": ("a row of the components", "where one component is above 0", ([_POISSON],), 3, -1),
+    "GaussianMixture": (
+        "a vector of d numbers", "all vectors", ([[0.0, 0.0]], [[1.0, 1.0]], [1.0]), [1.0, 2.0], None,
+    ),
+    "SemiSupervisedMixture": (
+        "a row of the components and what it tells: None, or pairs (component, evidence)",
+        "where a component it does not exclude is above 0", ([_POISSON, _POISSON],), (3, [(0, 1.0)]), (-1, None),
+    ),
+    "JointMixture": (
+        "a pair of rows", "where one pair of components is above 0",
+        ([_GAUSSIAN], [_POISSON], None, None, None, None, None, None, [[1.0]]), (0.5, 3), (0.5, -1),
+    ),
+    "HierarchicalMixture": (
+        "a sequence of rows of the topics", "where one mixture is above 0",
+        ([_POISSON, _POISSON], [1.0], [[0.5, 0.5]]), [1, 2], [1, -1],
+    ),
+    "ProbabilisticPCA": (
+        "a vector of d numbers", "all vectors", ([[1.0], [1.0]], [0.0, 0.0], 0.5), [1.0, 2.0], None,
+    ),
+    "MarkovChain": (
+        "a sequence of labels", "the labels seen in the fit, in an order it gives a chance",
+        ({"a": 1.0}, {"a": {"a": 1.0}}), ["a", "a"], ["b"],
+    ),
+    "IntegerMarkovChain": (
+        "a sequence of whole numbers", "at least `lag` of 0, …, num_values − 1",
+        (2, [[0.9, 0.1], [0.1, 0.9]]), [0, 1], [2],
+    ),
 }  # fmt: skip
 _EVERYWHERE = {"name", "keys"}
 

@@ -60,6 +60,7 @@ def optimize(
     num_shards: Any = None,
     checkpoint: Any = None,
     resume: bool = True,
+    tol: float | None = None,
 ) -> Any:
     """Fit a model to rows by EM.
 
@@ -107,7 +108,10 @@ def optimize(
         Rows per chunk; an alternative to `num_chunks`.
     backend : str
         Where the rows are encoded and the E-steps run. The handle made for it is closed before this returns.
-    strategy, structure, schedule, fused_options
+    strategy : {None, "em", "squarem"}
+        ``"squarem"`` extrapolates from every three E-steps and takes back what gains less than plain EM: many fewer
+        iterations where EM is slow (components that overlap), about the same where it is fast.
+    structure, schedule, fused_options
         Accepted at their defaults; there is one way to compute a fit.
     reuse_estep_ll : bool
         False scores every model in a pass of its own.
@@ -135,6 +139,9 @@ def optimize(
         unbroken one. The file stays; a finished fit is returned at once, or goes on if `max_its` was raised.
     resume : bool
         False refuses a `checkpoint` that exists: it is neither used nor lost. Without a file a fit begins either way.
+    tol : float, optional
+        Threshold of the gain relative to the size of the objective, beside `delta`: a fit of ten times the rows stops
+        at the same digits.
 
     Returns
     -------

@@ -7,15 +7,20 @@ from mixle.inference.best import best_of
 from mixle.inference.em import optimize
 from mixle.inference.provenance import EMStep, FitProvenance
 from mixle.inference.rowwise import estimate, initialize
+from mixle.inference.schedules import constant, forgetting, harmonic, posterior_carry
 from mixle.inference.sequences import seq_estimate, seq_initialize
 
 __all__ = [
     "EMStep",
     "FitProvenance",
     "best_of",
+    "constant",
     "estimate",
+    "forgetting",
+    "harmonic",
     "initialize",
     "optimize",
+    "posterior_carry",
     "seq_estimate",
     "seq_initialize",
 ]

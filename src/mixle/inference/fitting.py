@@ -23,6 +23,7 @@ from mixle.inference.options import (
 from mixle.inference.progress import Progress
 from mixle.inference.provenance import FitProvenance, attach
 from mixle.inference.resident import Resident
+from mixle.inference.squarem import SquaremSteps
 from mixle.inference.stopping import Score, StopRule
 from mixle.utils.parallel.folding.inputs import check_probability
 
@@ -82,6 +83,8 @@ class Fit:
         Whether one pass per iteration may be used.
     seed : int or None
         For the record.
+    strategy : str
+        ``"em"``, or ``"squarem"`` to extrapolate.
     """
 
     estimator: Any
@@ -91,6 +94,7 @@ class Fit:
     loop: Loop
     fused: bool = True
     seed: Any = None
+    strategy: str = "em"
 
     @classmethod
     def checked(cls, estimator: Any, settings: dict[str, Any], *, previous: Any = None) -> Fit:
@@ -118,7 +122,8 @@ class Fit:
         print_iter = settings.get("print_iter")
         if print_iter is not None:
             print_iter = check_cap("print_iter", print_iter, 0)
-        rule = StopRule(check_delta(settings["delta"]), monotone=settings.get("monotone") is not False)
+        tol = check_positive("tol", settings.get("tol"))
+        rule = StopRule(check_delta(settings["delta"]), settings.get("monotone") is not False, tol)
         loop = Loop(
             rule,
             check_cap("max_its", settings["max_its"], 1),
@@ -128,9 +133,14 @@ class Fit:
             on_step=settings.get("on_step"),
         )
         init_p = check_probability(settings["init_p"], "init_p")
-        return cls(
-            chosen, starter, init_p, objective, loop, bool(settings.get("reuse_estep_ll", True)), settings.get("seed")
-        )
+        fused, strategy = bool(settings.get("reuse_estep_ll", True)), settings.get("strategy") or "em"
+        if strategy != "em" and settings.get("checkpoint") is not None:
+            raise ValueError(
+                f"strategy={strategy!r} steps from statistics that a checkpoint does not hold: leave one out"
+            )
+        if strategy != "em" and not fused:
+            raise ValueError(f"strategy={strategy!r} steps from the pass that scores: leave reuse_estep_ll out")
+        return cls(chosen, starter, init_p, objective, loop, fused, settings.get("seed"), strategy)
 
     def run(
         self,
@@ -184,19 +194,28 @@ class Fit:
     def _steps(self, handle: Any) -> Steps:
         from mixle.utils.parallel.folding.handle import is_ours
 
-        kind = FusedSteps if self.fused and is_ours(handle) else DocumentedSteps
+        ours = self.fused and is_ours(handle)
+        if self.strategy == "squarem":
+            if not ours:
+                raise ValueError(
+                    "strategy='squarem' needs a handle of this library: encoded_data(rows, estimator, ...)"
+                )
+            return SquaremSteps(handle, self.estimator, penalty_of(self.objective, self.estimator))
+        kind = FusedSteps if ours else DocumentedSteps
         return kind(handle, self.estimator, penalty_of(self.objective, self.estimator))
 
     def _draw(self, handle: Any, steps: Steps, state: Any, notes: list[str]) -> tuple[Any, Score]:
         model = handle.pysp_seq_initialize(self.starter, state, self.init_p)
         score = steps.score(model)
         if self.init_p == 1.0 or (score.finite and not score.left_out):
+            notes.extend(_start_notes(model))
             return model, score
         # A share of the rows may miss a label or a range altogether, and what a start misses EM cannot find again.
         again = handle.pysp_seq_initialize(self.starter, state, 1.0)
         second = steps.score(again)
         what = f"left {score.left_out} of the rows out" if score.left_out else f"scored {score.objective}"
         notes.append(f"the start {what}; it was drawn again from all rows")
+        notes.extend(_start_notes(again))
         return again, second
 
     def _why(self, outcome: Outcome) -> str:
@@ -210,9 +229,13 @@ class Fit:
         repairs = list(notes)
         if outcome.score.left_out:
             repairs.append(_left_out(outcome.score.left_out))
+        if isinstance(steps, SquaremSteps) and steps.returned:
+            repairs.append(
+                f"squarem: {steps.returned} of {steps.returned + steps.taken} extrapolations were taken back"
+            )
         told = getattr(outcome.model, "numerical_repairs", None)
         if callable(told):
-            repairs.extend(told())
+            repairs.extend(note for note in told() if note not in repairs)
         gained = outcome.score.objective - outcome.start.objective
         return FitProvenance(
             algorithm=steps.algorithm,
@@ -238,13 +261,21 @@ class Fit:
         done = f"EM stopped after {outcome.iterations} iteration{'' if outcome.iterations == 1 else 's'}"
         if stopped == "interrupted":
             messages.append(f"{done}, interrupted; the model reached so far is returned")
-        elif stopped == "rejected" and (delta is None or not math.isfinite(outcome.gain)):
+        elif stopped == "rejected" and (not self.loop.rule.settles or not math.isfinite(outcome.gain)):
             messages.append(f"{done}: {gain} and was rejected")
-        elif stopped in {"max_its", "max_seconds"} and delta is not None:
-            messages.append(f"{done} before convergence: {gain}, delta is {delta:g}; raise {stopped} or delta")
+        elif stopped in {"max_its", "max_seconds"} and self.loop.rule.settles:
+            what = f"delta is {delta:g}" if self.loop.rule.tol is None else f"tol is {self.loop.rule.tol:g}"
+            messages.append(
+                f"{done} before convergence: {gain}, {what}; raise {stopped} or {what.split(maxsplit=1)[0]}"
+            )
         if outcome.score.left_out:
             messages.append(_left_out(outcome.score.left_out))
         return messages
+
+
+def _start_notes(model: Any) -> list[str]:
+    told = getattr(model, "numerical_repairs", None)
+    return [note for note in told() if note.startswith("start: ")] if callable(told) else []
 
 
 def _left_out(rows: int) -> str:

@@ -79,10 +79,10 @@ def check_delta(delta: Any) -> float | None:
     return check_positive("delta", delta)
 
 
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> str:
     """Return `value` if it is one of `choices`, or raise ValueError."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}; not {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}; not {value!r}")
     return str(value)
 
 
@@ -93,8 +93,7 @@ def refuse_unbuilt(engine: Any, precision: Any, strategy: Any, structure: Any, s
         raise ValueError(f"engine {name!r} is not available; fits run on numpy (engine=None or 'numpy')")
     if precision is not None and str(precision) not in _FLOAT64:
         raise ValueError(f"precision {precision!r} is not available; fits run in float64 (precision=None or 'float64')")
-    if strategy is not None:
-        raise ValueError(f"strategy {strategy!r} is not available; pass strategy=None for EM")
+    one_of("strategy", strategy, (None, "em", "squarem"))
     one_of("structure", structure, ("auto", "off"))
     one_of("schedule", schedule, ("auto", "full"))
     if fused is not None and not isinstance(fused, Mapping):

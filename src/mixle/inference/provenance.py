@@ -36,7 +36,8 @@ class FitProvenance(NamedTuple):
     Attributes
     ----------
     algorithm : str
-        ``"fused-em"``: one pass over the data per iteration; ``"em"``: a step, then a score.
+        ``"fused-em"``: one pass over the data per iteration; ``"em"``: a step, then a score; ``"squarem"``: one pass,
+        every third statistic extrapolated.
     estimator : str
         Class of the estimator.
     objective : str

@@ -60,7 +60,9 @@ class StopRule:
     Parameters
     ----------
     delta : float or None
-        Threshold of the gain; None never converges.
+        Threshold of the gain; None never converges, unless `tol` is given.
+    tol : float or None
+        Threshold of the gain relative to the size of the objective, beside `delta`.
     monotone : bool
         False accepts every finite step.
 
@@ -75,6 +77,7 @@ class StopRule:
 
     delta: float | None = 1e-9
     monotone: bool = True
+    tol: float | None = None
 
     def judge(self, old: Score, new: Score) -> Verdict:
         """Return what is done with a step from `old` to `new`."""
@@ -85,8 +88,17 @@ class StopRule:
             return Verdict(not self.monotone or new.left_out < old.left_out, converged=False, gain=gain)
         slack = rounding(new.objective)
         level = gain >= -max(1e-12, slack)
-        converged = level and self.delta is not None and gain < max(self.delta, slack)
+        converged = level and self.settles and gain < max(self.threshold(new.objective), slack)
         return Verdict(level or not self.monotone, converged, gain)
+
+    @property
+    def settles(self) -> bool:
+        """Whether a small gain ends the loop."""
+        return self.delta is not None or self.tol is not None
+
+    def threshold(self, objective: float) -> float:
+        """Return the gain below which a model of this objective has converged."""
+        return max(self.delta or 0.0, (self.tol or 0.0) * abs(objective))
 
     @staticmethod
     def _gain(old: Score, new: Score) -> float:

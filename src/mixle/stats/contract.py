@@ -343,16 +343,35 @@ class ParameterEstimator(Serializable, ABC):
         """Return the model that fits `suff_stat`; `nobs` is the weight behind it, or None if unknown."""
 
     def get_prior(self) -> Any:
-        """Return the conjugate prior, or None."""
-        return None
+        """Return the conjugate prior; of an estimator with parts, those of the parts as a tuple; None without any."""
+        own = getattr(self, "prior", None)
+        if own is not None:
+            return own
+        parts = tuple(part.get_prior() for _, part in parts_of(self) if hasattr(part, "get_prior"))
+        return parts if any(part is not None for part in parts) else None
+
+    def own_log_density(self, model: Any) -> float:
+        """Return the log-density of what is the model's own, not of a part, under the prior; 0 without one."""
+        return 0.0
 
     def model_log_density(self, model: Any) -> float:
-        """Return the log-density of the model's parameters under the prior; 0 without one."""
-        return 0.0
+        """Return the log-density of the model's parameters under the priors; 0 without one.
+
+        A prior of sites that share a key counts once, as their pooled statistic does.
+        """
+        from mixle.stats.penalty import log_density_of
+
+        return log_density_of(self, model, set())
 
     def resident_accumulation_supported(self) -> bool:
         """Return True: statistics are accumulated where the encoded rows live."""
         return True
+
+
+def parts_of(estimator: Any) -> tuple[tuple[str, Any], ...]:
+    """Return (name, child) for each child of an estimator; one that does not tell has none."""
+    tell = getattr(estimator, "_parts", None)
+    return tuple(tell()) if callable(tell) else ()
 
 
 def parts_given(values: Any, owner: str) -> tuple[Any, ...]:

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.errors import KeyValidationError
+from mixle.stats.contract import parts_of
 from mixle.stats.serialize import Serializable, to_plain
 
-__all__ = ["KeyValidationError", "has_keys", "tie", "validate_estimator_keys"]
+__all__ = ["KeyValidationError", "has_keys", "own_keys", "tie", "validate_estimator_keys"]
 
 
 class Site(NamedTuple):
@@ -26,13 +27,7 @@ class Site(NamedTuple):
     role: int | None
 
 
-def parts_of(estimator: Any) -> tuple[tuple[str, Any], ...]:
-    """Return (name, child) for each child of an estimator; one that does not tell has none."""
-    tell = getattr(estimator, "_parts", None)
-    return tuple(tell()) if callable(tell) else ()
-
-
-def _own_keys(estimator: Any) -> Any:
+def own_keys(estimator: Any) -> Any:
     """Return the tying key or keys of this estimator; what a record calls keys are names of fields."""
     tell = getattr(estimator, "_tying_keys", None)
     return tell() if callable(tell) else getattr(estimator, "keys", None)
@@ -47,7 +42,7 @@ def sites(estimator: Any, path: str = "") -> Iterator[Site]:
         For keys of the wrong form.
     """
     place = f"{path} ({type(estimator).__name__})" if path else type(estimator).__name__
-    keys = _own_keys(estimator)
+    keys = own_keys(estimator)
     if isinstance(keys, tuple):
         if keys and not parts_of(estimator):
             raise KeyValidationError(f"{place} has one key, keys={keys!r} is a tuple; pass keys={keys[0]!r}")
@@ -113,7 +108,7 @@ def validate_estimator_keys(estimator: Any) -> None:
 
 def _refuse_nested(estimator: Any, outer: Any) -> None:
     """Refuse a key inside a part that is tied as a whole: its statistic would be pooled twice."""
-    keys = _own_keys(estimator)
+    keys = own_keys(estimator)
     roles = keys if isinstance(keys, tuple) else (keys,)
     for key in roles:
         if key is not None and outer is not None:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
+from mixle._limits import one_blas_thread
 from mixle.errors import SupportError
 from mixle.stats.contract import (
     Column,
@@ -270,7 +271,25 @@ class LeafDistribution(SequenceEncodableProbabilityDistribution):
 
     leaf: Leaf
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
+    _extras: ClassVar[tuple[str, ...]] = ("prior",)
     keys: Any = None
+    prior: Any = None
+
+    def get_prior(self) -> Any:
+        """Return the conjugate prior of the parameters, or None; after a fit with a prior it is the posterior."""
+        return self.prior
+
+    def set_prior(self, prior: Any) -> None:
+        """Set the conjugate prior of the parameters; None takes it away.
+
+        Raises
+        ------
+        ValueError
+            If it is not conjugate to this family, or has no mode.
+        """
+        from mixle.stats.priors import check_prior
+
+        self.prior = check_prior(prior, self.leaf.name)
 
     def _finish(self, name: str | None, keys: Any) -> None:
         self.name, self.keys = name, keys
@@ -302,14 +321,61 @@ class LeafEstimator(ParameterEstimator):
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
     name: str | None = None
     keys: Any = None
+    prior: Any = None
+
+    def _take_prior(self, prior: Any, smoothed: bool) -> None:
+        """Take a conjugate prior.
+
+        Raises
+        ------
+        ValueError
+            If it is not conjugate to this family, has no mode, or comes beside `pseudo_count`, a second prior.
+        """
+        if prior is None:
+            return
+        from mixle.stats.priors import check_prior
+
+        self.prior = check_prior(prior, self.leaf.name)
+        if smoothed:
+            raise ValueError(f"{self.leaf.name}: prior and pseudo_count are two priors; pass one of them")
 
     def accumulator_factory(self) -> LeafFactory:
         """Return the factory of this family's accumulators."""
         return LeafFactory(self.leaf, self.name, self.keys)
 
     def estimate(self, nobs: float | None, suff_stat: Any) -> Any:
-        """Return the fitted distribution; `nobs` is not needed, the statistic knows its weight."""
-        return self._estimate(self.leaf.from_value(suff_stat))
+        """Return the fitted distribution; `nobs` is not needed, the statistic knows its weight.
+
+        Under a prior it is the likeliest one, and carries the posterior as its prior.
+        """
+        stat = self.leaf.from_value(suff_stat)
+        if self.prior is None:
+            return self._estimate(stat)
+        from mixle.stats.priors import CONJUGATES
+
+        rule = CONJUGATES[self.leaf.name]
+        model = rule.mode(self.prior, stat, self)
+        model.prior = rule.posterior(self.prior, stat, self)
+        return model
+
+    def own_log_density(self, model: Any) -> float:
+        """Return the log-density of the parameters of `model` under the prior; 0 without one."""
+        if self.prior is None:
+            return 0.0
+        from mixle.stats.priors import CONJUGATES
+
+        with one_blas_thread():
+            return CONJUGATES[self.leaf.name].log_density(self.prior, model)
+
+    def most_likely(self, stat: Any) -> Any:
+        """Return the distribution that fits a statistic best, without a prior."""
+        return self._estimate(stat)
+
+    def law(self, *parameters: Any) -> Any:
+        """Return the distribution of this family with these parameters, and the name and key of this estimator."""
+        import mixle.stats
+
+        return getattr(mixle.stats, f"{self.leaf.name}Distribution")(*parameters, name=self.name, keys=self.keys)
 
     @abstractmethod
     def _estimate(self, stat: Any) -> Any:

@@ -22,9 +22,11 @@ class OneParameterEstimator(LeafEstimator):
         Prior value of the parameter.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        Law of the parameter: the fit is then the likeliest one, and carries the posterior as its prior.
     """
 
-    _keyword_fields: ClassVar[tuple[str, ...]] = ("pseudo_count", "suff_stat", "name", "keys")
+    _keyword_fields: ClassVar[tuple[str, ...]] = ("pseudo_count", "suff_stat", "name", "keys", "prior")
 
     def __init__(
         self,
@@ -32,10 +34,12 @@ class OneParameterEstimator(LeafEstimator):
         suff_stat: float | None = None,
         name: str | None = None,
         keys: Any = None,
+        prior: Any = None,
     ) -> None:
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None if suff_stat is None else self._prior(suff_stat)
         self.name, self.keys = name, keys
+        self._take_prior(prior, pseudo_count is not None)
 
     @abstractmethod
     def _prior(self, value: float) -> float:

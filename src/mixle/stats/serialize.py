@@ -51,6 +51,8 @@ class Serializable:
 
     _fields: ClassVar[tuple[str, ...]] = ()
     _keyword_fields: ClassVar[tuple[str, ...]] = ()
+    #: What is written where it is not None, and given to the built object by ``set_<name>``: no constructor's argument.
+    _extras: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def argument_names(cls) -> tuple[str, ...]:
@@ -88,6 +90,9 @@ class Serializable:
         result: dict[str, Any] = {"type": type(self).__name__, "schema": SCHEMA}
         for name in (*self._fields, *self._keyword_fields):
             result[name] = to_plain(getattr(self, name))
+        for name in self._extras:
+            if getattr(self, name, None) is not None:
+                result[name] = to_plain(getattr(self, name))
         return result
 
     @classmethod
@@ -198,14 +203,18 @@ def _build(value: dict[str, Any]) -> Any:
     if value.get("schema") != SCHEMA:
         raise SerializationError(f"{value['type']}: schema {value.get('schema')!r} is not {SCHEMA}")
     names = (*cls._fields, *cls._keyword_fields)  # type: ignore[attr-defined]  # _lookup returns Serializable classes
-    unknown = sorted(set(value) - set(names) - {"type", "schema"})
+    extras = [name for name in getattr(cls, "_extras", ()) if name in value]
+    unknown = sorted(set(value) - set(names) - {"type", "schema", *extras})
     if unknown:
         raise SerializationError(f"{value['type']}: unknown arguments {', '.join(unknown)}")
     arguments = {name: from_plain(value[name]) for name in names if name in value}
     try:
-        return cls(**arguments)
+        built = cls(**arguments)
     except TypeError as error:
         raise SerializationError(f"{value['type']} cannot be built: {error}") from error
+    for name in extras:
+        getattr(built, f"set_{name}")(from_plain(value[name]))
+    return built
 
 
 def _canonical(value: Any) -> Any:

@@ -25,6 +25,7 @@ __all__ = [
     "seed_fields",
     "seed_start",
     "start_components",
+    "start_notes",
     "take_columns",
 ]
 
@@ -154,7 +155,7 @@ def seed_components(estimators: Sequence[Any], centres: Centres, columns: list[C
     return centres._replace(parts=tuple(parts))
 
 
-def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
+def seed_centres(columns: list[Column], components: int, rng: Any, chosen: Sequence[int] = ()) -> Centres:
     """Return `components` centres out of the sampled rows.
 
     Parameters
@@ -165,6 +166,8 @@ def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
         How many centres.
     rng : numpy.random.RandomState
         Source of the draws.
+    chosen : sequence of int
+        Rows that are the first centres.
 
     Notes
     -----
@@ -173,8 +176,9 @@ def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
     """
     scales = _scales(columns)
     rows = len(columns[0].values)
-    chosen = [int(rng.randint(rows))]
-    nearest = _distances(columns, take_columns(columns, chosen), 0, scales)
+    chosen = list(chosen) or [int(rng.randint(rows))]
+    first = take_columns(columns, chosen)
+    nearest = np.minimum.reduce([_distances(columns, first, k, scales) for k in range(len(chosen))])
     trials = 2 + int(math.log(components))
     while len(chosen) < components:
         total = float(np.add.reduce(nearest))
@@ -193,6 +197,29 @@ def seed_centres(columns: list[Column], components: int, rng: Any) -> Centres:
         chosen.append(best[1])
         nearest = best[2]
     return Centres(take_columns(columns, chosen), scales)
+
+
+def start_notes(centres: Any) -> tuple[str, ...]:
+    """Return what a start had to do about components without a centre of their own, in words.
+
+    Where the sample has fewer distinct rows than there are components, those left over repeat the row that lies
+    farthest from all centres, then the first one; they share its rows.
+    """
+    if isinstance(centres, Centres):
+        rows = zip(*(_entries(column) for column in centres.columns), strict=True)
+        distinct, count = len(set(rows)), centres.components
+        own = (f"start: {count} components, {distinct} distinct sampled rows; {count - distinct} of them repeat a row",)
+        below = tuple(note for part in centres.parts for note in start_notes(part))
+        return (own if distinct < count else ()) + below
+    if isinstance(centres, tuple):
+        return tuple(note for part in centres for note in start_notes(part))
+    return start_notes(centres.centres) if getattr(centres, "centres", None) is not None else ()
+
+
+def _entries(column: Column) -> list[Any]:
+    gone = column.missing
+    values = np.asarray(column.values).tolist()
+    return [None if gone is not None and gone[i] else value for i, value in enumerate(values)]
 
 
 def near_hard(columns: Sequence[Column], centres: Centres) -> np.ndarray:

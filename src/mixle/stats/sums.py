@@ -12,7 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["BLOCK", "Moments", "block_sum", "merge_moments", "raw_moments", "scale_suff_stat", "weighted_moments"]
+__all__ = [
+    "BLOCK",
+    "Moments",
+    "block_sum",
+    "merge_moments",
+    "raw_moments",
+    "scale_suff_stat",
+    "signed_suff_stat",
+    "weighted_moments",
+]
 
 #: Rows that are worked on at a time. It is part of the bits of every sum.
 BLOCK = 2048
@@ -215,6 +224,11 @@ def scale_suff_stat(x: Any, c: float) -> Any:
     """
     if not (math.isfinite(c) and c >= 0):
         raise ValueError(f"a statistic is scaled by a finite number ≥ 0, not {c!r}")
+    return _scaled(x, float(c))
+
+
+def signed_suff_stat(x: Any, c: float) -> Any:
+    """Return the statistic `x` times any finite number `c`; below 0 it is no rows' statistic, only a term of a sum."""
     return _scaled(x, float(c))
 
 

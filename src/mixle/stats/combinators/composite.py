@@ -141,6 +141,7 @@ class CompositeEstimator(ParameterEstimator):
     (1.0, 1.5)
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("dists",)
     _fields = ("estimators",)
     _keyword_fields = ("keys", "name")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -261,6 +261,7 @@ class OptionalEstimator(ParameterEstimator):
     0.25
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("dist",)
     _fields = ("estimator",)
     _keyword_fields = ("missing_value", "est_prob", "pseudo_count", "name", "keys")
 

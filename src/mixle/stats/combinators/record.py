@@ -211,6 +211,7 @@ class RecordEstimator(ParameterEstimator):
     1.5
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("dists",)
     _fields = ("fields",)
     _keyword_fields = ("name",)
 

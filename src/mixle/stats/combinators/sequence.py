@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp
-from mixle.stats.sums import block_sum, scale_suff_stat
+from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
     "SequenceAccumulator",
@@ -54,7 +54,7 @@ class SequenceStatistics(NamedTuple):
 
     def scaled(self, c: float) -> SequenceStatistics:
         """Return the statistic with every weight times `c`."""
-        elements, lengths = scale_suff_stat(self.elements, c), scale_suff_stat(self.lengths, c)
+        elements, lengths = signed_suff_stat(self.elements, c), signed_suff_stat(self.lengths, c)
         return SequenceStatistics(self.schema_version, self.element_nobs * c, self.length_nobs * c, elements, lengths)
 
 
@@ -268,6 +268,7 @@ class SequenceEstimator(ParameterEstimator):
     (1.5, 2.0)
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("dist", "len_dist")
     _fields = ("estimator",)
     _keyword_fields = ("len_estimator", "len_dist", "len_normalized", "name", "keys")
 

@@ -121,6 +121,9 @@ class BernoulliEstimator(OneParameterEstimator):
         Prior probability, 0.5 by default; without `pseudo_count` it has no effect.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        `BetaDistribution` of the probability;
+        the fit is then the likeliest law, and carries the posterior as its prior.
 
     Notes
     -----

@@ -118,6 +118,9 @@ class CategoricalEstimator(LeafEstimator):
         Store ``(1 / total)²`` as the weight of labels not seen.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        `DictDirichletDistribution` or `SymmetricDirichletDistribution` of the probabilities;
+        the fit is then the likeliest law, and carries the posterior as its prior.
 
     Examples
     --------
@@ -126,7 +129,7 @@ class CategoricalEstimator(LeafEstimator):
     """
 
     leaf = _Categorical()
-    _keyword_fields = ("pseudo_count", "suff_stat", "default_value", "name", "keys")
+    _keyword_fields = ("pseudo_count", "suff_stat", "default_value", "name", "keys", "prior")
 
     def __init__(
         self,
@@ -135,11 +138,13 @@ class CategoricalEstimator(LeafEstimator):
         default_value: bool = False,
         name: str | None = None,
         keys: Any = None,
+        prior: Any = None,
     ) -> None:
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None if suff_stat is None else {k: nonnegative(v, "suff_stat") for k, v in suff_stat.items()}
         self.default_value = bool(default_value)
         self.name, self.keys = name, keys
+        self._take_prior(prior, pseudo_count is not None or suff_stat is not None)
 
     def _estimate(self, stat: CodeCounts) -> CategoricalDistribution:
         total = math.fsum(stat.counts.tolist())

@@ -107,6 +107,9 @@ class DiagonalGaussianEstimator(LeafEstimator):
         Prior means and prior variances, shape (d,).
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        `NormalGammaDistribution` of means and precisions, its parameters numbers or vectors (d,);
+        the fit is then the likeliest law, and carries the posterior as its prior.
     min_covar : float, optional
         Absolute floor of the variances; by default 2^-80 of the second moment about zero.
 
@@ -119,7 +122,7 @@ class DiagonalGaussianEstimator(LeafEstimator):
     """
 
     _fields = ("dim",)
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "min_covar")
+    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "prior", "min_covar")
 
     def __init__(
         self,
@@ -128,6 +131,7 @@ class DiagonalGaussianEstimator(LeafEstimator):
         suff_stat: Any = (None, None),
         name: str | None = None,
         keys: Any = None,
+        prior: Any = None,
         min_covar: float | None = None,
     ) -> None:
         self.dim = None if dim is None else int(dim)
@@ -140,6 +144,7 @@ class DiagonalGaussianEstimator(LeafEstimator):
         self.name, self.keys = name, keys
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
         self.leaf = _DiagonalGaussian(self.dim)
+        self._take_prior(prior, any(self.pseudo_count))
 
     def _estimate(self, stat: Moments) -> DiagonalGaussianDistribution:
         weight, mean, scatter = float(stat.weight), dimensioned(self, stat.mean), np.asarray(stat.scatter, float)

@@ -94,6 +94,9 @@ class ExponentialEstimator(OneParameterEstimator):
         Prior mean.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        `GammaDistribution` of the rate, one over the mean;
+        the fit is then the likeliest law, and carries the posterior as its prior.
 
     Notes
     -----

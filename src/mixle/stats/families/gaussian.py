@@ -118,6 +118,9 @@ class GaussianEstimator(LeafEstimator):
         Label of the fitted distribution.
     keys : hashable, optional
         Tying key.
+    prior : conjugate law, optional
+        `NormalGammaDistribution` of the mean and the precision;
+        the fit is then the likeliest law, and carries the posterior as its prior.
     min_covar : float, optional
         Absolute floor of the variance; by default 2^-80 of the second moment about zero.
 
@@ -128,7 +131,7 @@ class GaussianEstimator(LeafEstimator):
     """
 
     leaf = _Gaussian()
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "min_covar")
+    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "prior", "min_covar")
 
     def __init__(
         self,
@@ -136,6 +139,7 @@ class GaussianEstimator(LeafEstimator):
         suff_stat: tuple[float | None, float | None] | None = (None, None),
         name: str | None = None,
         keys: Any = None,
+        prior: Any = None,
         min_covar: float | None = None,
     ) -> None:
         pair = pseudo_count if isinstance(pseudo_count, (tuple, list)) else (pseudo_count, pseudo_count)
@@ -143,6 +147,7 @@ class GaussianEstimator(LeafEstimator):
         self.suff_stat = (None, None) if suff_stat is None else tuple(suff_stat)
         self.name, self.keys = name, keys
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
+        self._take_prior(prior, any(self.pseudo_count))
 
     def _estimate(self, stat: Moments) -> GaussianDistribution:
         mean, variance, floored = fit_normal(self, stat)

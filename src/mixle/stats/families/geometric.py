@@ -110,6 +110,9 @@ class GeometricEstimator(OneParameterEstimator):
         Prior probability, in (0, 1].
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        `BetaDistribution` of the probability;
+        the fit is then the likeliest law, and carries the posterior as its prior.
 
     Notes
     -----

@@ -185,6 +185,9 @@ class IntegerCategoricalEstimator(LeafEstimator):
         Prior: smallest integer, and the weight of it and of those that follow.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        `SymmetricDirichletDistribution` or `DictDirichletDistribution` of the probabilities;
+        the fit is then the likeliest law, and carries the posterior as its prior.
 
     Notes
     -----
@@ -196,7 +199,7 @@ class IntegerCategoricalEstimator(LeafEstimator):
     IntegerCategoricalDistribution(3, [0.25, 0.0, 0.75], name=None, keys=None)
     """
 
-    _keyword_fields = ("min_val", "max_val", "pseudo_count", "suff_stat", "name", "keys")
+    _keyword_fields = ("min_val", "max_val", "pseudo_count", "suff_stat", "name", "keys", "prior")
 
     def __init__(
         self,
@@ -206,6 +209,7 @@ class IntegerCategoricalEstimator(LeafEstimator):
         suff_stat: Any = None,
         name: str | None = None,
         keys: Any = None,
+        prior: Any = None,
     ) -> None:
         self.min_val = None if min_val is None else _integer(min_val, "min_val")
         self.max_val = None if max_val is None else _integer(max_val, "max_val")
@@ -218,6 +222,7 @@ class IntegerCategoricalEstimator(LeafEstimator):
             self.suff_stat = (_integer(low, "suff_stat"), [nonnegative(w, "suff_stat") for w in weights])
         self.name, self.keys = name, keys
         self.leaf = _IntegerCategorical(self.min_val, self.max_val)
+        self._take_prior(prior, pseudo_count is not None or suff_stat is not None)
 
     def _range(self, spans: list[tuple[int, int]]) -> tuple[int, int]:
         lows = [low for low, _ in spans] if self.min_val is None else [self.min_val]

@@ -105,6 +105,9 @@ class LogGaussianEstimator(LeafEstimator):
         Absolute floor of the variance of log x, 1e-8 by default: a relative one would follow the unit of x.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        `NormalGammaDistribution` of the mean and the precision of log x;
+        the fit is then the likeliest law, and carries the posterior as its prior.
 
     Examples
     --------
@@ -113,7 +116,7 @@ class LogGaussianEstimator(LeafEstimator):
     """
 
     leaf = _LogGaussian()
-    _keyword_fields = ("pseudo_count", "suff_stat", "min_covar", "name", "keys")
+    _keyword_fields = ("pseudo_count", "suff_stat", "min_covar", "name", "keys", "prior")
 
     def __init__(
         self,
@@ -122,11 +125,13 @@ class LogGaussianEstimator(LeafEstimator):
         min_covar: float | None = None,
         name: str | None = None,
         keys: Any = None,
+        prior: Any = None,
     ) -> None:
         self.pseudo_count = as_pair(pseudo_count)
         self.suff_stat = (None, None) if suff_stat is None else tuple(suff_stat)
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
         self.name, self.keys = name, keys
+        self._take_prior(prior, any(self.pseudo_count))
 
     def _estimate(self, stat: Moments) -> LogGaussianDistribution:
         mean, variance, _ = fit_normal(self, stat)

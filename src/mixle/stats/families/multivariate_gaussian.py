@@ -128,6 +128,9 @@ class MultivariateGaussianEstimator(LeafEstimator):
         Prior mean (d,) and prior covariance (d, d).
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        `NormalWishartDistribution` of mean and precision, or `NormalInverseWishartDistribution`;
+        the fit is then the likeliest law, and carries the posterior as its prior.
     min_covar : float, optional
         Least eigenvalue of the covariance; smaller ones are raised to it.
 
@@ -147,7 +150,7 @@ class MultivariateGaussianEstimator(LeafEstimator):
     """
 
     _fields = ("dim",)
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "min_covar")
+    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "prior", "min_covar")
 
     def __init__(
         self,
@@ -156,6 +159,7 @@ class MultivariateGaussianEstimator(LeafEstimator):
         suff_stat: Any = (None, None),
         name: str | None = None,
         keys: Any = None,
+        prior: Any = None,
         min_covar: float | None = None,
     ) -> None:
         self.dim = None if dim is None else int(dim)
@@ -167,6 +171,7 @@ class MultivariateGaussianEstimator(LeafEstimator):
         self.name, self.keys = name, keys
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
         self.leaf = _MultivariateGaussian(self.dim)
+        self._take_prior(prior, any(self.pseudo_count))
 
     @one_blas_thread()
     def _estimate(self, stat: Moments) -> MultivariateGaussianDistribution:

@@ -100,6 +100,9 @@ class PoissonEstimator(OneParameterEstimator):
         Prior mean.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        `GammaDistribution` of the mean;
+        the fit is then the likeliest law, and carries the posterior as its prior.
 
     Notes
     -----

@@ -15,6 +15,7 @@ from mixle.stats.domains import probabilities
 from mixle.stats.latent.hmm_chain import initial_law, not_built_in, terminal_mask, transition_laws
 from mixle.stats.latent.hmm_decode import decode, smooth
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
+from mixle.stats.latent.hmm_forecast import Forecast, forecast, state_forecasts
 from mixle.stats.latent.hmm_forward import Chain, Passes
 from mixle.stats.latent.hmm_sampler import HiddenMarkovSampler
 from mixle.stats.latent.mixture import MixtureDistribution
@@ -198,6 +199,42 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
     def viterbi(self, x: Any) -> np.ndarray:
         """Return the likeliest path of states of one sequence, shape (T,)."""
         return self.seq_viterbi(self.dist_to_encoder().seq_encode([x]))[0]
+
+    def forecast(self, x: Any, horizon: int = 1) -> Forecast:
+        """Return what follows one sequence.
+
+        Parameters
+        ----------
+        x : sequence
+            The elements so far, in order; none are allowed.
+        horizon : int
+            How many elements ahead.
+
+        Returns
+        -------
+        Forecast
+            ``states`` (horizon, S), and ``observations``, the law of each element: a `MixtureDistribution` to score,
+            sample or take quantiles of.
+
+        Raises
+        ------
+        ValueError
+            If the horizon is below 1, the model has terminal states, or the sequence is impossible.
+
+        Examples
+        --------
+        >>> from mixle.stats import CategoricalDistribution
+        >>> weather = [CategoricalDistribution({"dry": p, "wet": 1.0 - p}) for p in (1.0, 0.25)]
+        >>> d = HiddenMarkovModelDistribution(weather, [0.5, 0.5], [[0.75, 0.25], [0.5, 0.5]])
+        >>> ahead = d.forecast(["wet"], 2)
+        >>> ahead.states.tolist(), ahead.observations[0].density("dry")
+        ([[0.5, 0.5], [0.625, 0.375]], 0.625)
+        """
+        return forecast(self, x, horizon)
+
+    def seq_forecast(self, x: Chains, horizon: int = 1) -> np.ndarray:
+        """Return the probabilities of the states of the next elements of encoded sequences, shape (n, horizon, S)."""
+        return state_forecasts(self, x, horizon)
 
     def sampler(self, seed: int | None = None) -> HiddenMarkovSampler:
         """Return a sampler."""

@@ -13,7 +13,7 @@ from mixle.stats.latent.hmm_forward import Passes, Totals
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.mixture_accumulator import MixtureAccumulator
 from mixle.stats.stacking.statistic import StackedStatistic
-from mixle.stats.sums import block_sum, scale_suff_stat
+from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = ["HiddenMarkovAccumulator", "HiddenMarkovFactory", "HiddenMarkovStatistics", "as_statistics"]
 
@@ -52,8 +52,8 @@ class HiddenMarkovStatistics(NamedTuple):
             self.init_counts * c,
             self.state_counts * c,
             self.trans_counts * c,
-            scale_suff_stat(self.emissions, c),
-            scale_suff_stat(self.length, c),
+            signed_suff_stat(self.emissions, c),
+            signed_suff_stat(self.length, c),
         )
 
     @property

@@ -56,6 +56,7 @@ class HiddenMarkovEstimator(ParameterEstimator):
     3
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("topics", "len_dist")
     _fields: ClassVar[tuple[str, ...]] = ("estimators",)
     _keyword_fields: ClassVar[tuple[str, ...]] = (
         "len_estimator", "pseudo_count", "name", "keys", "steady_state_init", "terminal_states", "suff_stat",

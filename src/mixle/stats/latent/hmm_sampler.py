@@ -10,6 +10,7 @@ from mixle.errors import NonGenerativeSequenceError
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.null import NullDistribution
 from mixle.stats.contract import DistributionSampler
+from mixle.stats.sequences.paths import draw_paths, draw_states
 
 __all__ = ["HiddenMarkovSampler"]
 
@@ -64,25 +65,13 @@ class HiddenMarkovSampler(DistributionSampler):
                 "a hidden Markov model without a law of the length cannot be sampled; pass len_dist="
             )
         lengths = np.array([int(n) for n in self.lengths.sample(size)], np.int64)
-        longest = int(lengths.max()) if size else 0
-        paths = np.zeros((longest, size), np.int64)
-        for t in range(longest):
-            law = self._next[paths[t - 1]] if t else np.broadcast_to(self._first, (size, len(self._first)))
-            paths[t] = _draw(law, self.rng.random_sample(size))
-        return [paths[:n, i] for i, n in enumerate(lengths.tolist())]
+        return draw_paths(lengths, self._first, self._next, self.rng)
 
     def _until(self, terminal: frozenset[int]) -> np.ndarray:
         law, path = self._first, []
         for _ in range(PATIENCE):
-            path.append(int(_draw(law[None, :], self.rng.random_sample(1))[0]))
+            path.append(int(draw_states(law[None, :], self.rng.random_sample(1))[0]))
             if path[-1] in terminal:
                 return np.array(path, np.int64)
             law = self._next[path[-1]]
         raise NonGenerativeSequenceError(f"no terminal state was reached in {PATIENCE} steps")
-
-
-def _draw(laws: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return one state per row of cumulative probabilities; one of probability zero is never drawn."""
-    states = (numbers[:, None] * laws[:, -1:] >= laws).sum(axis=1)
-    last = (laws < laws[:, -1:]).sum(axis=1)
-    return np.asarray(np.minimum(states, last))

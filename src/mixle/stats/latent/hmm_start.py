@@ -106,7 +106,7 @@ class Start:
                 part = self._shares(encoder.encoder.columns(x.elements, start, stop))
             else:
                 part = chance[:, start:stop]
-            labels[start:stop] = np.where(np.maximum.reduce(part, axis=0) > 0.5, np.argmax(part, axis=0), -1)
+            labels[start:stop] = _likeliest(part)
             out[:, : stop - start] = part * spread[start:stop]
             return out
 
@@ -114,6 +114,12 @@ class Start:
             given(start, min(start + BLOCK, x.total))
         stay = STAY if self.centres is None else 0.0
         return Begun(given, labels, self.states, stay)
+
+    def labels(self, columns: Sequence[Column]) -> np.ndarray:
+        """Return the state of each element (n,), -1 where several are as likely."""
+        if self.centres is None and self.affinities is None:
+            return np.full(len(columns[0].values), -1, np.int64)
+        return _likeliest(self._shares(columns))
 
     def _shares(self, columns: Sequence[Column]) -> np.ndarray:
         """Return responsibilities (K, n): nearly all to the nearest centre, shared between those as near."""
@@ -125,6 +131,10 @@ class Start:
         near = (found == np.minimum.reduce(found, axis=0)).astype(float)
         near *= 1.0 / np.add.reduce(near, axis=0)
         return np.asarray(near * (1.0 - SHARE) + SHARE / self.states)
+
+
+def _likeliest(shares: np.ndarray) -> np.ndarray:
+    return np.asarray(np.where(np.maximum.reduce(shares, axis=0) > 0.5, np.argmax(shares, axis=0), -1))
 
 
 def _product(columns: Sequence[Column], affinities: Sequence[dict[Any, np.ndarray]], states: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from mixle.stats.combinators.null import NullEncoder
 from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder
 from mixle.stats.latent.mixture_encoder import PerComponentEncoder
 from mixle.stats.leaf import LeafEncoder, Rows
+from mixle.stats.sequences.integer_counts import IntegerChains, IntegerMarkovChainEncoder
 from mixle.stats.stacking.general import PerComponent
 
 __all__ = ["take"]
@@ -84,6 +85,12 @@ def _ragged(encoder: SequenceEncoder, payload: Any, index: np.ndarray) -> Any:
     return RaggedRows(
         offsets, take(encoder.encoder, payload.elements, elements), take(encoder.length, payload.lengths, index)
     )
+
+
+@take.register
+def _integer_chains(encoder: IntegerMarkovChainEncoder, payload: Any, index: np.ndarray) -> Any:
+    initial = take(encoder.initial, payload.initial, index)
+    return IntegerChains(take(encoder.inner, payload.rows, index), initial, payload.outside[index])
 
 
 @take.register

@@ -23,6 +23,8 @@ from mixle.stats.kinds import log_or_floor
 from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
 from mixle.stats.latent.mixture_encoder import mixture_encoder
 from mixle.stats.leaf import repaired
+from mixle.stats.parameter_laws import dirichlet_log_density
+from mixle.stats.priors import check_weight_prior, prior_alpha
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.starts import Centres, seed_centres, seed_components
 
@@ -122,7 +124,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         """Return the responsibilities of one row, shape (K,)."""
         return np.asarray(self.seq_posterior(self.dist_to_encoder().seq_encode([x]))[0])
 
-    def sampler(self, seed: int | None = None) -> MixtureSampler:
+    def sampler(self, seed: int | None = None) -> DistributionSampler:
         """Return a sampler."""
         return MixtureSampler(self, seed)
 
@@ -183,6 +185,8 @@ class MixtureEstimator(ParameterEstimator):
         Label of the fitted mixture.
     keys : (hashable, hashable)
         Tying keys of the weights and of the components.
+    prior : conjugate law, optional
+        `SymmetricDirichletDistribution` of the weights: the fit is then the likeliest mixture.
     w_min : float
         Smallest weight of a component.
     robust : bool
@@ -197,9 +201,10 @@ class MixtureEstimator(ParameterEstimator):
     2
     """
 
+    _laws: ClassVar[tuple[str, ...]] = ("components",)
     _fields: ClassVar[tuple[str, ...]] = ("estimators",)
     _keyword_fields: ClassVar[tuple[str, ...]] = (
-        "fixed_weights", "suff_stat", "pseudo_count", "name", "keys", "w_min", "robust", "init",
+        "fixed_weights", "suff_stat", "pseudo_count", "name", "keys", "prior", "w_min", "robust", "init",
     )  # fmt: skip
 
     def __init__(
@@ -210,6 +215,7 @@ class MixtureEstimator(ParameterEstimator):
         pseudo_count: float | None = None,
         name: str | None = None,
         keys: tuple[Any, Any] | None = (None, None),
+        prior: Any = None,
         w_min: float = 0.0,
         robust: bool = False,
         init: str | None = None,
@@ -227,6 +233,9 @@ class MixtureEstimator(ParameterEstimator):
                 raise ValueError(f"{what} has {len(values)} entries for {count} components")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name, self.robust, self.init = name, bool(robust), init
+        self.prior = check_weight_prior(prior, count, "Mixture")
+        if self.prior is not None and (self.pseudo_count or self.fixed_weights is not None):
+            raise ValueError("a prior of the weights goes with neither pseudo_count nor fixed_weights")
         self.keys: tuple[Any, Any] = (None, None) if keys is None else (keys[0], keys[1])
         self.w_min = 1e-4 / count if robust and not w_min else fraction(w_min, "w_min")
         if self.w_min * count > 1.0:
@@ -260,7 +269,7 @@ class MixtureEstimator(ParameterEstimator):
         """Return the factory of this mixture's accumulators."""
         return MixtureFactory(self.estimators, self.keys, self.name, self.init)
 
-    def estimate(self, nobs: float | None, suff_stat: Any) -> MixtureDistribution:
+    def estimate(self, nobs: float | None, suff_stat: Any) -> Any:
         """Return the fitted mixture.
 
         Parameters
@@ -283,12 +292,19 @@ class MixtureEstimator(ParameterEstimator):
             estimator.estimate(None if tied else float(count), child)
             for estimator, count, child in zip(self.estimators, counts, children, strict=True)
         ]
-        return MixtureDistribution(fitted, self._weights(counts, total), self.name, keys=self.keys)
+        return self._mixture(fitted, self._weights(counts, total))
+
+    def _mixture(self, components: list[Any], w: np.ndarray) -> Any:
+        """Return the fitted distribution made of its parts."""
+        return MixtureDistribution(components, w, self.name, keys=self.keys)
 
     def _weights(self, counts: np.ndarray, total: float) -> np.ndarray:
         k = len(counts)
         if self.fixed_weights is not None:
             return self.fixed_weights
+        if self.prior is not None:
+            counts = counts + prior_alpha(self.prior, k) - 1.0
+            total = float(np.add.reduce(counts))
         if self.pseudo_count:
             prior = np.full(k, 1.0 / k) if self.suff_stat is None else self.suff_stat
             mass = total + self.pseudo_count * float(np.add.reduce(prior))
@@ -304,7 +320,13 @@ class MixtureEstimator(ParameterEstimator):
                 w, low = rest, (low | more) if more.any() else np.zeros(k, bool)
         return w / float(np.add.reduce(w))
 
-    def keep_empty(self, model: MixtureDistribution, previous: Any, suff_stat: Any) -> MixtureDistribution:
+    def own_log_density(self, model: Any) -> float:
+        """Return the log-density of the weights under their prior; 0 without one."""
+        if self.prior is None:
+            return 0.0
+        return dirichlet_log_density(prior_alpha(self.prior, len(model.w)).tolist(), np.asarray(model.w).tolist())
+
+    def keep_empty(self, model: Any, previous: Any, suff_stat: Any) -> Any:
         """Return `model` with the components that no row belongs to as they were in `previous`.
 
         A component that is tied elsewhere has the pooled statistic and is left alone.
@@ -325,4 +347,4 @@ class MixtureEstimator(ParameterEstimator):
         notes = model.numerical_repairs()
         if empty:
             notes = (*notes, f"empty components kept as they were: {empty}")
-        return repaired(MixtureDistribution(components, model.w, model.name, keys=model.keys), *notes)
+        return repaired(self._mixture(components, model.w), *notes)

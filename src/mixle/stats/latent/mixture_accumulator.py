@@ -114,7 +114,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             if stat is not None:
                 self._add(stat)
             return density, left_out
-        parts, sink = self._apart(x, estimate.components, walk.rows)
+        parts, sink = self._apart(walk.payload, estimate.components, walk.rows)
         _, density, left_out = walk.accumulate(weights, None, sink)
         parts.values()
         return density, left_out
@@ -182,7 +182,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
 
     def _nearest(self, enc: Any, centres: Centres, weights: np.ndarray) -> Given:
         """Return near-hard responsibilities of weighted rows about centres, block by block."""
-        encoder = self.acc_to_encoder()
+        encoder = self.value_encoder()
 
         def given(start: int, stop: int) -> np.ndarray:
             columns = encoder.columns(enc, start, stop)
@@ -322,6 +322,10 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             child.key_replace(stats_dict)
 
     def acc_to_encoder(self) -> Any:
+        """Return the encoder of a row."""
+        return self.value_encoder()
+
+    def value_encoder(self) -> Any:
         """Return the components' encoder."""
         return mixture_encoder([e.accumulator_factory().make().acc_to_encoder() for e in self.estimators])
 

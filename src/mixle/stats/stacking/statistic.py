@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.stats.kinds import CodeCounts, LinearSums
 from mixle.stats.stacking.tree import Node, leaf_named
-from mixle.stats.sums import Moments, scale_suff_stat
+from mixle.stats.sums import Moments, signed_suff_stat
 
 __all__ = ["OptionalWeights", "StackedStatistic", "member", "merge_stacked"]
 
@@ -46,7 +46,7 @@ class StackedStatistic(NamedTuple):
 
     def scaled(self, c: float) -> StackedStatistic:
         """Return the statistic with every weight multiplied by `c` ≥ 0."""
-        return StackedStatistic(self.counts * c, tuple(scale_suff_stat(slot, c) for slot in self.slots), self.tree)
+        return StackedStatistic(self.counts * c, tuple(signed_suff_stat(slot, c) for slot in self.slots), self.tree)
 
     def copy(self) -> StackedStatistic:
         """Return a statistic that shares no array with this one."""

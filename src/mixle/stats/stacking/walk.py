@@ -62,7 +62,7 @@ class Walk:
         self, components: Sequence[Any], weights: np.ndarray, log_weights: np.ndarray, payload: Any, rows: int
     ) -> None:
         self.node = unify(components)
-        self.rows, self.count = rows, len(components)
+        self.payload, self.rows, self.count = payload, rows, len(components)
         slots = flatten(self.node)
         self.attached = attach(slots, payload)
         self.plan = Plan.of(self.attached)

@@ -17,7 +17,7 @@ from mixle.utils.parallel.folding.inputs import check_probability, check_reading
 from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
-from mixle.utils.parallel.folding.starts import check_start, start_results
+from mixle.utils.parallel.folding.starts import check_start, noted, start_results
 from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score, check_models, chunk_log_densities
 
 if TYPE_CHECKING:
@@ -222,9 +222,9 @@ class Handle(Observed, EncodedDataHandle):
             self._check_estimator(estimator)
             check_start(estimator, self.size, self.counted, self._width)
             with one_blas_thread():
-                results = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
+                results, notes = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
                 nobs, value = self._fold(estimator, results)
-                return self._decide("init", lambda: estimator.estimate(nobs, value))
+                return self._decide("init", lambda: noted(estimator.estimate(nobs, value), notes))
 
     def pysp_stream_accumulate(self, estimator: Any, model: Any) -> tuple[float, Any]:
         """Return the folded statistic for streaming or incremental EM, keys tied.

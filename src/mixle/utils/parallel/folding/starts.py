@@ -17,7 +17,7 @@ from mixle.utils.parallel.folding.tasks import Initialize, Result, Sample
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Task
 
-__all__ = ["check_start", "join_columns", "start_results"]
+__all__ = ["check_start", "join_columns", "noted", "start_results"]
 
 Round = Callable[["Task"], list[Result]]
 
@@ -57,8 +57,10 @@ def check_start(estimator: Any, rows: int, usable: int | None = None, width: int
     raise ContractError(message)
 
 
-def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, first_row: int) -> list[Result]:
-    """Run the rounds of a start and return the results to fold.
+def start_results(
+    run: Round, estimator: Any, rng: Any, p: float, shards: int, first_row: int
+) -> tuple[list[Result], tuple[str, ...]]:
+    """Run the rounds of a start and return the results to fold, and what it had to repair, in words.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, f
     """
     from numpy.random import RandomState
 
-    from mixle.stats.starts import sample_size, start_components
+    from mixle.stats.starts import sample_size, start_components, start_notes
 
     seed, centre_seed, shards_seed = (int(rng.randint(2**31)) for _ in range(3))
     shard_seeds = tuple(int(s) for s in RandomState(shards_seed).randint(2**31, size=max(1, shards)))
@@ -87,10 +89,18 @@ def start_results(run: Round, estimator: Any, rng: Any, p: float, shards: int, f
         size = sample_size(components)
         centres = _seeded(run(Sample(seed, size)), size, estimator, centre_seed)
     task = Initialize(estimator, p, seed, shard_seeds, centres)
+    notes = () if centres is None else start_notes(centres)
     results = run(task)
     if any(result.weight > 0.0 for result in results):
-        return results
-    return run(Initialize(estimator, p, seed, shard_seeds, centres, keep_first=first_row))
+        return results, notes
+    return run(Initialize(estimator, p, seed, shard_seeds, centres, keep_first=first_row)), notes
+
+
+def noted(model: Any, notes: tuple[str, ...]) -> Any:
+    """Return a started model, its repairs telling what the start had to do."""
+    if notes and hasattr(model, "numerical_repairs"):
+        model.__dict__["_repairs"] = (*model.numerical_repairs(), *notes)
+    return model
 
 
 def _seeded(results: list[Result], size: int, estimator: Any, seed: int) -> Any:

@@ -1,0 +1,1 @@
+"""Laws of sequences whose elements depend on those before them."""
