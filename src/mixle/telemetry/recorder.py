@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import isfinite
 from typing import Any, Self
 from zlib import crc32
 
+from mixle._log import note
 from mixle.telemetry.event import EVENT_KINDS, Event
 from mixle.telemetry.journal import Journal
 from mixle.telemetry.plain import encode
 
 __all__ = ["Telemetry", "get_default_recorder", "record", "set_default_recorder"]
-
-logger = logging.getLogger("mixle.telemetry")
-logger.addHandler(logging.NullHandler())
 
 _ROW = frozenset({"kind", "features", "choice", "outcome", "tags", "ts"})
 _OPEN: weakref.WeakSet[Telemetry] = weakref.WeakSet()
@@ -257,11 +254,10 @@ class Telemetry:
         if not first:
             return
         text = f"telemetry cannot be written to {self.path}: {error}; events wait in memory, flush() tries again"
-        logger.warning(text, extra={"path": str(self.path), "errno": error.errno})
-        try:
+        note("warning", "telemetry", text, path=str(self.path), errno=error.errno)
+        # Where warnings are errors a fit goes on without its log.
+        with suppress(RuntimeWarning):
             warnings.warn(text, RuntimeWarning, stacklevel=4)
-        except RuntimeWarning:
-            logger.debug("warnings are errors here; a fit goes on without its log")
 
     def _load(self, journal: Journal) -> None:
         """Read the events of the file, then let amendments take effect."""
@@ -345,7 +341,7 @@ def _finish(recorder: Telemetry) -> None:
     try:
         recorder.close()
     except Exception as error:  # noqa: BLE001 - the interpreter may be half gone
-        logger.debug("telemetry not written: %s", error)
+        note("error", "telemetry", f"telemetry is lost: {error}", path=str(recorder.path))
 
 
 @atexit.register

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mixle._log import ROUND, listening
 from mixle.utils.parallel.observing.grid import number
 from mixle.utils.parallel.observing.records import RankRecord, send_record
+from mixle.utils.parallel.observing.watchman import Watchman
 
 if TYPE_CHECKING:
     from mixle.telemetry import Telemetry
@@ -71,20 +73,24 @@ class RoundLog:
         self._lock = threading.RLock()  # a handle may be closed while another thread runs a round
         self._count = self._sent = 0
         self._throttled = _throttled()
+        self._watchman = Watchman()
 
     def watch(self, run: Callable[[Task], Iterable[Result]], task: Task) -> Iterator[Result]:
         """Yield the results of ``run(task)``, noting when the round began and when each arrived."""
         self.finish()
         current = self._open = _Round(self._count, time.perf_counter(), time.time())
+        ROUND.set((current.number, self.run_id))
         try:
             results = run(task)
             self.send()  # workers are busy with the task meanwhile
+            self._look()
             for result in results:
                 stamp = time.perf_counter()
                 current.arrived.append(_Arrival(stamp, result.shard, result.rows, result.log_density, result.receipt))
                 yield result
         finally:
             current.ended = time.perf_counter()
+            ROUND.set((None, None))
 
     def folded(self) -> None:
         """Note that the results of the round are folded."""
@@ -123,6 +129,14 @@ class RoundLog:
         """End the round, and send what is left; a later round goes on."""
         self.finish()
         self.send()
+        self._look(last=True)
+
+    def _look(self, *, last: bool = False) -> None:
+        """Let the log know which ranks are slow, if somebody listens."""
+        if listening("rounds"):
+            self._make()
+            self._watchman.run_id = self.run_id
+            self._watchman.look(self._records, last=last)
 
     def __del__(self) -> None:
         if getattr(self, "telemetry", None) is not None:
