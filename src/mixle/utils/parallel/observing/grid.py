@@ -71,6 +71,8 @@ def number(value: Any) -> float:
     >>> number(3), number("3"), number(None)
     (3.0, nan, nan)
     """
+    if type(value) is float:
+        return value if math.isfinite(value) else math.nan
     if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
         return math.nan
     try:
