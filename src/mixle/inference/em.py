@@ -199,8 +199,7 @@ def optimize(
     file = checkpoint_file(checkpoint, resume)
     state = stream(rng, seed)
     fit = Fit.checked(estimator, settings, previous=prev_estimate)
-    how = Encoding.checked(settings)
-    starter = fit.starter if prev_estimate is None else None
+    how, starter = Encoding.checked(settings), fit.starter if prev_estimate is None else None
     with (
         fit.loop.progress.showing(),
         opened(data, enc_data, fit.estimator, how, model=prev_estimate, starter=starter) as resident,
