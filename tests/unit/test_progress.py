@@ -11,6 +11,7 @@ import pytest
 from mixle.inference import FitStatus, best_of, optimize
 from mixle.inference.live import Live
 from mixle.inference.sinks import choose, line_of
+from mixle.inference.stopping import StopRule
 from mixle.stats import GaussianEstimator, MixtureEstimator
 from mixle.utils.parallel.planner import encoded_data
 
@@ -183,7 +184,7 @@ def test_updates_are_ten_a_second_at_most():
 def test_the_time_left_follows_the_gains():
     """Gains that halve fall below 2**-10 after ten iterations."""
     now = [0.0]
-    live = Live(sink := Collected(), 1000, delta=2.0**-10, deadline=8.0, clock=lambda: now[0])
+    live = Live(sink := Collected(), 1000, rule=StopRule(2.0**-10), deadline=8.0, clock=lambda: now[0])
     live.begin(50)
     for iteration in range(1, 6):
         now[0] += 1.0

@@ -196,8 +196,7 @@ def optimize(
     """
     settings = dict(locals(), started=time.monotonic())
     refuse_unbuilt(engine, precision, strategy, structure, schedule, fused_options)
-    file = checkpoint_file(checkpoint, resume)
-    state = stream(rng, seed)
+    file, state = checkpoint_file(checkpoint, resume), stream(rng, seed)
     fit = Fit.checked(estimator, settings, previous=prev_estimate)
     how, starter = Encoding.checked(settings), fit.starter if prev_estimate is None else None
     with (

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from mixle.inference.stopping import rounding
+from mixle.inference.stopping import StopRule, rounding
 
 __all__ = ["FitStatus", "Live", "Sink"]
 
@@ -29,7 +29,7 @@ class FitStatus(NamedTuple):
         Rows times iterations per second; None if the handle does not tell its rows.
     eta : float or None
         Seconds that the trial may still take: to the cap or to `max_seconds`, or less where the gains of the last
-        iterations, continued as a geometric series, fall below `delta` earlier. None before the second gain.
+        iterations, continued as a geometric series, fall below `delta` or `tol` earlier. None before the second gain.
     trial, trials : int
         Start of `best_of`, from 1, and their number.
     finished : bool
@@ -73,8 +73,8 @@ class Live:
         Where updates go.
     max_its : int
         Cap on the iterations.
-    delta : float or None
-        Threshold of the gain.
+    rule : StopRule, optional
+        When the fit has converged; by default never.
     deadline : float or None
         Time of ``time.monotonic`` after which no further iteration begins.
     trials : int
@@ -85,7 +85,7 @@ class Live:
 
     sink: Sink
     max_its: int
-    delta: float | None = None
+    rule: StopRule = field(default_factory=lambda: StopRule(None))
     deadline: float | None = None
     trials: int = 1
     clock: Callable[[], float] = time.monotonic
@@ -142,9 +142,9 @@ class Live:
             return None
         left = float(self.max_its - iteration)
         first, gain = self._gains[0], self._gains[-1]
-        if self.delta is not None and first > gain > 0.0 and math.isfinite(first):
+        if self.rule.settles and first > gain > 0.0 and math.isfinite(first):
             slope = math.log(gain / first) / (len(self._gains) - 1)
-            least = max(self.delta, rounding(objective))
+            least = max(self.rule.threshold(objective), rounding(objective))
             left = min(left, max(math.ceil(math.log(least / gain) / slope), 0.0))
         seconds = left * each
         return seconds if self.deadline is None else max(min(seconds, self.deadline - now), 0.0)

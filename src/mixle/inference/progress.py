@@ -83,4 +83,4 @@ def live_of(settings: dict[str, Any], rule: StopRule, deadline: float | None) ->
     sink = choose(settings["progress"])
     if sink is None:
         return None
-    return Live(sink, settings["max_its"], rule.delta, deadline, trials=settings.get("trials", 1))
+    return Live(sink, settings["max_its"], rule, deadline, trials=settings.get("trials", 1))
