@@ -20,6 +20,7 @@ __all__ = [
     "NonGenerativeMarkovChainError",
     "NonGenerativeSequenceError",
     "PayloadError",
+    "RecordsError",
     "RoundLosses",
     "RowError",
     "SerializationError",
@@ -124,6 +125,10 @@ class NonGenerativeIntegerMarkovChainError(NonGenerativeSequenceError, TypeError
 
 class PayloadError(MixleError, ValueError):
     """A payload frame that is torn, corrupted or of an unknown type."""
+
+
+class RecordsError(MixleError, ValueError):
+    """A file of telemetry that cannot be read, holds no records, or holds several runs and none was named."""
 
 
 class BackendError(MixleError, ValueError):

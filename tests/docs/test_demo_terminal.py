@@ -14,15 +14,20 @@ from mixle.cli.screen import Screen
 
 COMMAND = [sys.executable, "-W", "error", "-m", "mixle", "demo"]
 WINDOWS = sys.platform == "win32"
-#: Unbuffered, argparse itself swallows an error of --help.
-BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
+def buffered():
+    """Return the environment without what makes output unbuffered: then argparse itself swallows an error of --help."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
 QUICK = ("--data", "penguins", "--workers", "1", "--iterations", "2")
 
 
 def run(words, stdout, **environment):
     return subprocess.run(
         [*COMMAND, *words],
-        env=BUFFERED | environment,
+        env=buffered() | environment,
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,

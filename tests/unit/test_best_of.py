@@ -33,8 +33,8 @@ def run(data=None, vdata=None, n=4, its=15, **options):
     return score, model, trials(out)
 
 
-def test_the_signature_is_the_documented_one_and_three_keywords():
-    assert list(inspect.signature(best_of).parameters) == [*DOCUMENTED, "weights", "checkpoint", "resume"]
+def test_the_signature_is_the_documented_one_and_keywords():
+    assert list(inspect.signature(best_of).parameters) == [*DOCUMENTED, "weights", "checkpoint", "resume", "progress"]
 
 
 @pytest.mark.parametrize("options", [{}, {"rng": np.random.RandomState(0)}, {"seed": 0}], ids=["none", "rng", "seed"])

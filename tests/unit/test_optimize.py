@@ -41,9 +41,9 @@ def fit(data=None, estimator=None, **options):
     return model, out.getvalue()
 
 
-def test_the_signature_is_the_documented_one_and_six_keywords_more():
+def test_the_signature_is_the_documented_one_and_seven_keywords_more():
     parameters = inspect.signature(optimize).parameters
-    more = ["max_seconds", "weights", "num_shards", "checkpoint", "resume", "tol"]
+    more = ["max_seconds", "weights", "num_shards", "checkpoint", "resume", "tol", "progress"]
     assert list(parameters) == [*DOCUMENTED, *more]
     defaults = {name: parameter.default for name, parameter in parameters.items()}
     assert (defaults["max_its"], defaults["delta"], defaults["init_p"], defaults["backend"]) == (10, 1e-9, 0.1, "local")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from mixle.cli.datasets import Table, load
 from mixle.cli.describe import describe
 from mixle.cli.incidents import INCIDENTS, Incident
+from mixle.cli.page_file import refuse_standing, write_page
 from mixle.cli.screen import Screen, counted
 from mixle.errors import BackendError
 
@@ -30,7 +32,11 @@ def usable_cores() -> int:
 
 @dataclass(frozen=True)
 class Options:
-    """What the demo is asked to do; `workers` None means one per usable core, 8 at most; `incident` is one's word."""
+    """What the demo is asked to do.
+
+    `workers` None means one per usable core, 8 at most; `incident` is one's word; `report` None means a new file among
+    the temporary ones.
+    """
 
     data: str
     rows: int | None
@@ -40,6 +46,7 @@ class Options:
     seed: int
     backend: str
     incident: str | None = None
+    report: Path | None = None
 
 
 @dataclass
@@ -53,6 +60,7 @@ class Fit:
     fit_s: float = 0.0
     trace: list[float] = field(default_factory=list)
     incident: Incident | None = None
+    records: list[Any] = field(default_factory=list)
 
 
 def run(options: Options, out: Screen, err: Screen) -> int:
@@ -78,6 +86,7 @@ def run(options: Options, out: Screen, err: Screen) -> int:
         If a fit was interrupted; its half-fitted model is not compared with anything.
     """
     _check_backend(options.backend)
+    refuse_standing(options.report)
     began = time.perf_counter()
     table = load(options.data, options.rows)
     rows = len(table.rows)
@@ -101,7 +110,9 @@ def run(options: Options, out: Screen, err: Screen) -> int:
         fits.append(_fit(Fit("one core"), "local", 1, table, estimator, options, err))
     for fit in fits:
         _report(fit, rows, out)
-    return _verdict([fit.digest for fit in fits], shards, out)
+    code = _verdict([fit.digest for fit in fits], shards, out)
+    write_page(fits[0].records, f"mixle demo: {counted(rows, table.noun)}, {where}", options.report, out)
+    return code
 
 
 def estimator_for(data: str, components: int) -> Any:
@@ -199,6 +210,7 @@ def _fit(fit: Fit, backend: str, workers: int, table: Table, estimator: Any, opt
                     on_step=on_step,
                 )
             fit.fit_s = time.perf_counter() - began - fit.ready_s
+            fit.records = getattr(handle, "records", [])
     finally:
         err.show("")
     if fit.model.fit_provenance().stopped == "interrupted":

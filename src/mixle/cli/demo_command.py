@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from mixle.cli.demo import SHARDS, Options, run
@@ -40,6 +41,12 @@ def add(commands: Any) -> argparse.ArgumentParser:
         default="mp",
         help="where the first fit runs (default: mp); the second runs on one core. 'local': one fit, on one core",
     )
+    demo.add_argument(
+        "--report",
+        type=Path,
+        metavar="PAGE",
+        help="new file for the page that shows where the first fit's time went (default: a temporary file)",
+    )
     incidents = demo.add_mutually_exclusive_group()
     incidents.add_argument(
         "--kill",
@@ -64,7 +71,15 @@ def options_of(read: argparse.Namespace) -> Options:
             read.parser.error(f"--{read.incident} happens in the middle of a fit: give --iterations {least} or more")
     components = read.components or {"flights": 8, "penguins": 3}[read.data]
     return Options(
-        read.data, read.rows, components, read.workers, read.iterations, read.seed, read.backend, read.incident
+        read.data,
+        read.rows,
+        components,
+        read.workers,
+        read.iterations,
+        read.seed,
+        read.backend,
+        read.incident,
+        read.report,
     )
 
 

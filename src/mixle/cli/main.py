@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 
 from mixle import __version__
-from mixle.cli import demo_command, doctor_command, plan_command
+from mixle.cli import demo_command, doctor_command, plan_command, report_command, trace_command
 from mixle.cli.screen import Screen
 from mixle.errors import MixleError
 
 __all__ = ["main", "parse"]
 
 #: Each has ``add(commands)``, which adds its parser and sets ``parser`` and ``run(read, out, err)`` as its defaults.
-COMMANDS = (demo_command, plan_command, doctor_command)
+COMMANDS = (demo_command, plan_command, report_command, trace_command, doctor_command)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mixle.inference.best import best_of
     from mixle.inference.em import optimize
+    from mixle.inference.live import FitStatus
     from mixle.inference.provenance import EMStep, FitProvenance
     from mixle.inference.rowwise import estimate, initialize
     from mixle.inference.sequences import seq_estimate, seq_initialize
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EMStep",
     "FitProvenance",
+    "FitStatus",
     "best_of",
     "estimate",
     "initialize",

@@ -39,6 +39,7 @@ def best_of(
     weights: Any = None,
     checkpoint: Any = None,
     resume: bool = True,
+    progress: Any = None,
 ) -> tuple[float, Any]:
     """Fit from several starts and return the best model with its score.
 
@@ -62,6 +63,8 @@ def best_of(
     checkpoint, resume
         As for `optimize`; trial `k` has the file ``checkpoint.trialk``. The same call goes on with the trial that was
         broken off.
+    progress : bool, "always" or callable, optional
+        As for `optimize`, over all trials.
 
     Returns
     -------
@@ -89,12 +92,13 @@ def best_of(
     settings = dict(locals(), started=time.monotonic())
     refuse_unbuilt(None, None, None, "auto", "full", fused_options)
     settings["max_its"] = max(1, check_cap("max_its", max_its, -(2**63)))
-    trials = max(1, check_cap("trials", trials, -(2**63)))
+    settings["trials"] = trials = max(1, check_cap("trials", trials, -(2**63)))
     files = trial_files(checkpoint, resume, trials)
     state = stream(rng, seed)
     fit = Fit.checked(est, settings)
     how = Encoding.checked(settings)
     with (
+        fit.loop.progress.showing(),
         opened(data, enc_data, fit.estimator, how, starter=fit.starter) as resident,
         validating(vdata, enc_vdata, fit.estimator, resident.encoder) as validate,
     ):
@@ -123,7 +127,7 @@ def _trials(
             score, interrupted = fitted.score, fitted.outcome.stopped == "interrupted"
             best = fitted if best is None or fitted.beats(best) else best
         if out is not None and not interrupted:
-            out.write(f"Trial {trial}. VLL={score:f}\n")
+            loop.progress.write(f"Trial {trial}. VLL={score:f}\n")
         if interrupted and best is not None:
             best.messages.append(f"trial {trial} of {len(files)} was interrupted; the best model so far is returned")
             break

@@ -61,6 +61,7 @@ def optimize(
     checkpoint: Any = None,
     resume: bool = True,
     tol: float | None = None,
+    progress: Any = None,
 ) -> Any:
     """Fit a model to rows by EM.
 
@@ -142,6 +143,11 @@ def optimize(
     tol : float, optional
         Threshold of the gain relative to the size of the objective, beside `delta`: a fit of ten times the rows stops
         at the same digits.
+    progress : bool, "always" or callable, optional
+        True keeps one line on standard error up to date while the fit runs: iteration, objective, gain, rows per
+        second, time, time left. It is silent unless that is a terminal or a notebook; ``"always"`` also writes to a
+        file or a pipe, a line a second. A callable is given a `FitStatus`, ten times a second at most, the first and
+        the last one in any case. `on_step` gets every iteration.
 
     Returns
     -------
@@ -190,12 +196,11 @@ def optimize(
     """
     settings = dict(locals(), started=time.monotonic())
     refuse_unbuilt(engine, precision, strategy, structure, schedule, fused_options)
-    file = checkpoint_file(checkpoint, resume)
-    state = stream(rng, seed)
+    file, state = checkpoint_file(checkpoint, resume), stream(rng, seed)
     fit = Fit.checked(estimator, settings, previous=prev_estimate)
-    how = Encoding.checked(settings)
-    starter = fit.starter if prev_estimate is None else None
+    how, starter = Encoding.checked(settings), fit.starter if prev_estimate is None else None
     with (
+        fit.loop.progress.showing(),
         opened(data, enc_data, fit.estimator, how, model=prev_estimate, starter=starter) as resident,
         validating(vdata, enc_vdata, fit.estimator, resident.encoder, fields) as validate,
     ):

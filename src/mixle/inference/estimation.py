@@ -5,6 +5,7 @@ from __future__ import annotations
 from mixle._facade import publish
 from mixle.inference.best import best_of
 from mixle.inference.em import optimize
+from mixle.inference.live import FitStatus
 from mixle.inference.provenance import EMStep, FitProvenance
 from mixle.inference.rowwise import estimate, initialize
 from mixle.inference.schedules import constant, forgetting, harmonic, posterior_carry
@@ -13,6 +14,7 @@ from mixle.inference.sequences import seq_estimate, seq_initialize
 __all__ = [
     "EMStep",
     "FitProvenance",
+    "FitStatus",
     "best_of",
     "constant",
     "estimate",

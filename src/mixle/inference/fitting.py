@@ -20,7 +20,7 @@ from mixle.inference.options import (
     penalty_of,
     validate_keys,
 )
-from mixle.inference.progress import Progress
+from mixle.inference.progress import Progress, live_of
 from mixle.inference.provenance import FitProvenance, attach
 from mixle.inference.resident import Resident
 from mixle.inference.squarem import SquaremSteps
@@ -124,12 +124,14 @@ class Fit:
             print_iter = check_cap("print_iter", print_iter, 0)
         tol = check_positive("tol", settings.get("tol"))
         rule = StopRule(check_delta(settings["delta"]), settings.get("monotone") is not False, tol)
+        cap, deadline = check_cap("max_its", settings["max_its"], 1), _deadline(settings)
+        live = live_of(settings, rule, deadline)
         loop = Loop(
             rule,
-            check_cap("max_its", settings["max_its"], 1),
+            cap,
             track_best=settings.get("track_best") is not False,
-            deadline=_deadline(settings),
-            progress=Progress.choose(settings.get("out"), print_iter, penalised=objective != "mle"),
+            deadline=deadline,
+            progress=Progress.choose(settings.get("out"), print_iter, penalised=objective != "mle", live=live),
             on_step=settings.get("on_step"),
         )
         init_p = check_probability(settings["init_p"], "init_p")
@@ -169,6 +171,7 @@ class Fit:
         if outcome is None:
             outcome = self._begin(resident.handle, steps, state, previous, loop, record if speaks else None, notes)
         elif record is not None and not loop.ended(outcome):
+            loop.progress.begin(_rows_of(resident.handle))
             score = steps.score(outcome.reached)
             if speaks:
                 record.check_score(outcome, score)
@@ -186,6 +189,7 @@ class Fit:
         else:
             start, score = self._draw(handle, steps, state, notes)
         score = steps.agree(score)
+        loop.progress.begin(_rows_of(handle))
         if record is None:
             return loop.run(steps, start, score)
         record.begin(start, notes)
@@ -276,6 +280,11 @@ class Fit:
 def _start_notes(model: Any) -> list[str]:
     told = getattr(model, "numerical_repairs", None)
     return [note for note in told() if note.startswith("start: ")] if callable(told) else []
+
+
+def _rows_of(handle: Any) -> int | None:
+    """Return the number of rows, if the handle tells."""
+    return len(handle) if hasattr(handle, "__len__") else None
 
 
 def _left_out(rows: int) -> str:

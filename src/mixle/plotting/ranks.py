@@ -78,7 +78,16 @@ def plot_timeline(records: Sequence[RankRecord], ax: Axes | None = None, *, last
     ax.set_xlabel("seconds")
     ax.set_title(f"rounds {min(kept)} to {max(kept)}" if len(kept) > 1 else f"round {min(kept)}", loc="left")
     if ax.get_legend_handles_labels()[0]:
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=6, frameon=False, fontsize="small")
+        ax.legend(
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            borderaxespad=0.0,
+            ncols=6,
+            frameon=False,
+            fontsize="small",
+            handlelength=1.0,
+            columnspacing=1.0,
+        )
     return quiet(ax)
 
 

@@ -90,6 +90,13 @@ class Event:
             "ts": self.ts,
         }
 
+    @classmethod
+    def trusted(cls, kind: str, features: dict[str, Any], choice: Any, tags: dict[str, Any], ts: float) -> Event:
+        """Return an event of values that were checked before, without an outcome."""
+        event = cls.__new__(cls)
+        event.__dict__.update(kind=kind, features=features, choice=choice, outcome={}, tags=tags, ts=ts)
+        return event
+
     def attach(self, edited: Callable[[Event, str], None]) -> Event:
         """Call ``edited(event, name)`` after each later edit."""
         self.__dict__["outcome"] = Outcome(self.outcome, self)

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from math import isfinite
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 from zlib import crc32
 
-from mixle.telemetry.event import EVENT_KINDS, Event
+from mixle._log import note
+from mixle.telemetry.event import Event, check_kind
 from mixle.telemetry.journal import Journal
 from mixle.telemetry.plain import encode
+from mixle.telemetry.rows import amend, amendment, event_of
 
 __all__ = ["Telemetry", "get_default_recorder", "record", "set_default_recorder"]
 
-logger = logging.getLogger("mixle.telemetry")
-logger.addHandler(logging.NullHandler())
-
-_ROW = frozenset({"kind", "features", "choice", "outcome", "tags", "ts"})
 _OPEN: weakref.WeakSet[Telemetry] = weakref.WeakSet()
 
 
@@ -128,6 +124,28 @@ class Telemetry:
                 self._count()
         return event
 
+    def record_all(self, kind: str, rows: Iterable[tuple[dict[str, Any], Any, dict[str, Any]]]) -> None:
+        """Record several events of one kind in one write, stamped by the recorder's clock.
+
+        Parameters
+        ----------
+        kind : str
+            One of `EVENT_KINDS`.
+        rows : iterable of (features, choice, tags)
+            See `Event`; the dicts are taken over, not copied.
+        """
+        check_kind(kind)
+        self._adopt()
+        with self._lock:
+            made = []
+            for features, choice, tags in rows:
+                self._clock += 1.0
+                made.append(Event.trusted(kind, features, choice, tags, self._clock).attach(self._edited))
+            self._events += made
+            if self._journal is not None and made:
+                self._new += made
+                self._count(len(made))
+
     def events(self, kind: str | None = None, *, run_id: str | None = None) -> Iterator[Event]:
         """Iterate over the events in the order of recording.
 
@@ -225,8 +243,8 @@ class Telemetry:
         else:
             self._watched.pop(id(event), None)
 
-    def _count(self) -> None:
-        self._unwritten += 1
+    def _count(self, events: int = 1) -> None:
+        self._unwritten += events
         if self._unwritten >= self.flush_every:
             self._write()
 
@@ -237,7 +255,7 @@ class Telemetry:
         changed = list(self._changed.values())
         if not (self._new or changed):
             return
-        lines = [encode(event.row()) for event in self._new] + [_amendment(event, names) for event, names in changed]
+        lines = [encode(event.row()) for event in self._new] + [amendment(event, names) for event, names in changed]
         self._unwritten, done = 0, 0
         try:
             for offset in self._journal.append(lines):
@@ -257,11 +275,10 @@ class Telemetry:
         if not first:
             return
         text = f"telemetry cannot be written to {self.path}: {error}; events wait in memory, flush() tries again"
-        logger.warning(text, extra={"path": str(self.path), "errno": error.errno})
-        try:
+        note("warning", "telemetry", text, path=str(self.path), errno=error.errno)
+        # Where warnings are errors a fit goes on without its log.
+        with suppress(RuntimeWarning):
             warnings.warn(text, RuntimeWarning, stacklevel=4)
-        except RuntimeWarning:
-            logger.debug("warnings are errors here; a fit goes on without its log")
 
     def _load(self, journal: Journal) -> None:
         """Read the events of the file, then let amendments take effect."""
@@ -274,11 +291,11 @@ class Telemetry:
             except (ValueError, RecursionError):
                 self.foreign += bool(line.strip())
                 continue
-            event = _event(row)
+            event = event_of(row)
             if event is not None:
                 rows[offset] = event
                 event.__dict__["_row"] = (offset, crc32(line))
-            elif not _amend(rows, row):
+            elif not amend(rows, row):
                 self.foreign += 1
         self._events = [event.attach(self._edited) for event in rows.values()]
         for event in self._events:
@@ -301,51 +318,12 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _event(row: Any) -> Event | None:
-    """Return the event of a row of a file, or None if the row is none."""
-    if type(row) is not dict or not row.keys() >= _ROW:
-        return None
-    ts, kind = row["ts"], row["kind"]
-    if type(kind) is not str or kind not in EVENT_KINDS or type(ts) not in {int, float} or not isfinite(ts):
-        return None
-    for name in ("features", "outcome", "tags"):
-        if type(row[name]) is not dict:
-            return None
-    event = Event.__new__(Event)
-    event.__dict__.update(row if len(row) == len(_ROW) else {name: row[name] for name in _ROW})
-    event.__dict__["ts"] = float(ts)
-    return event
-
-
-def _amendment(event: Event, names: set[str]) -> bytes:
-    offset, check = event.__dict__["_row"]
-    row = event.row()
-    return encode({"amends": offset, "crc": check, "set": {name: row[name] for name in sorted(names)}})
-
-
-def _amend(rows: Mapping[int, Event], row: Any) -> bool:
-    """Apply an amendment to the row it names; return False if it is none, or names another row."""
-    if not isinstance(row, dict) or not row.keys() >= {"amends", "crc", "set"}:
-        return False
-    try:
-        event = rows.get(row["amends"])
-        if event is None or event.__dict__["_row"] != (row["amends"], row["crc"]):
-            return False
-        for name, value in row["set"].items():
-            if name not in _ROW:
-                return False
-            setattr(event, name, value)
-    except (AttributeError, TypeError, ValueError):
-        return False
-    return True
-
-
 def _finish(recorder: Telemetry) -> None:
     """Write what waits, without an error: nobody is left to take it."""
     try:
         recorder.close()
     except Exception as error:  # noqa: BLE001 - the interpreter may be half gone
-        logger.debug("telemetry not written: %s", error)
+        note("error", "telemetry", f"telemetry is lost: {error}", path=str(recorder.path))
 
 
 @atexit.register

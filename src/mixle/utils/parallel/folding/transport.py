@@ -88,10 +88,13 @@ class Transport(ABC):
         Rows of each shard, set by `load`.
     closable : bool
         False if the transport stays usable after `close` (nothing to release).
+    eager : bool
+        Whether the work is given out already when `map` returns.
     """
 
     name: str = "transport"
     closable: bool = True
+    eager: bool = False
     sizes: dict[int, int]
 
     @abstractmethod

@@ -101,8 +101,8 @@ def diagnose(records: Sequence[RankRecord]) -> Diagnosis:
     to all of them are tried, so that a factor of two is named at once and one of 1.2 after some rounds: see
     `mixle.utils.parallel.observing.evidence` for the test and its sources.
 
-    A verdict wants some six rounds of history; before that only strong evidence counts. Among healthy ranks fewer than
-    one rank in 10,000 is named per round, and with two ranks, which only have each other, about five.
+    A verdict wants some six rounds of history; before that only strong evidence counts. Among healthy ranks about one
+    rank in 10,000 is named per round at most.
 
     Parameters
     ----------

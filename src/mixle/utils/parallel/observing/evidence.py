@@ -1,7 +1,7 @@
 """How strong the evidence is, at the last round, that a rank needs more time per unit of work than the others.
 
 The arrays hold logarithms of seconds per unit of work, so that a factor is a shift and jitter has one scale. For
-windows of the last 1, 2, 3, 4, 6, 8, ... rounds a rank's mean is compared, by Student's t, with a reference of
+windows of the last 1, 2, 3, ... rounds a rank's mean is compared, by Student's t, with a reference of
 everything that tells how fast it should be: its own rounds before the window, and all rounds of the ranks that are
 not under suspicion themselves, the rank's own window left out. A short window names a large factor at once, a long one
 a small factor in time: the window-limited likelihood ratio scheme of Lai (1998), "Information bounds and quick
@@ -31,13 +31,27 @@ COMMON = 0.001
 #: Share of the excess that the younger half of a window must show.
 LASTING = 1.0 / 3.0
 #: Rounds of history, and what each of them may spend on false verdicts per rank.
-HISTORY, EARLY = 6, 1e-5
-#: What the rounds after the history may spend: the first ones, where the jitter is least known, and the others.
-AFTER, LATE = (4e-4, 2.5e-4, 1.2e-4), 5e-5
-#: Few ranks leave a wide reference and may spend more (times LATE, by the number of ranks).
-FEW = {2: 10.0, 3: 4.0, 4: 3.0, 5: 2.0, 6: 2.0}
-#: Share of a round's level for the windows that leave less than the history before them.
-WHOLE = 0.1
+HISTORY, EARLY = 6, 5e-6
+#: What the rounds after the history may spend, one after the other and the last for all that follow, by the least
+#: number of ranks: at first as much as the history did not spend, since the jitter is least known then.
+AFTER = {
+    2: (4.6e-4, 0.4e-4, 1.2e-4, 3.1e-4, 1.02e-4),
+    3: (4e-4, 0.5e-4, 1.2e-4, 1.6e-4, 0.9e-4),
+    5: (4e-4, 0.7e-4, 0.7e-4, 0.7e-4, 0.6e-4),
+    8: (3e-4, 1e-4, 0.5e-4),
+}
+
+
+class _Shares(NamedTuple):
+    """How a round's level is shared out; the rest goes to the window that begins with the end of the history."""
+
+    newest: float
+    others: float
+    deep: float
+
+
+#: The last round; all windows that are shorter than all since the history, together; those that reach into the history.
+PAIR, FLEET = _Shares(0.1, 0.05, 0.01), _Shares(0.2, 0.2, 0.1)
 
 
 class Evidence(NamedTuple):
@@ -97,43 +111,49 @@ def _sums(times: np.ndarray) -> _Sums:
     return _Sums(known.sum(axis=-1).astype(float), filled.sum(axis=-1), (filled * filled).sum(axis=-1))
 
 
-def windows(rounds: int) -> dict[int, float]:
+def windows(rounds: int, ranks: int = 64) -> dict[int, float]:
     """Return the lengths of the windows that end at the last of `rounds` rounds, and their shares of the level.
+
+    A change right after the history has the least to be compared with, so that its window, of all rounds since, gets
+    most. Two ranks have nothing to spare for others.
 
     Examples
     --------
-    >>> list(windows(10))
-    [1, 2, 3, 4, 6, 8, 10]
-    >>> round(sum(windows(10).values()), 12)
-    1.0
+    >>> list(windows(14))
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14]
+    >>> round(sum(windows(14).values()), 12), round(windows(14)[8], 12)
+    (1.0, 0.5)
     """
-    lengths, step = [1, 2], 1
+    lengths, step = [1, 2, 3], 1
     while lengths[-1] < rounds:
-        lengths += [lengths[-1] + step, lengths[-1] + 2 * step]
+        lengths += [lengths[-1] + step * (i + 1) for i in range(4)]
         step *= 2
-    lengths = [length for length in lengths if length < rounds] + [rounds]
-    recent = [length for length in lengths if length <= rounds - HISTORY]
-    rest = [length for length in lengths if length > rounds - HISTORY]
-    whole = WHOLE if recent else 1.0
-    return {length: (1.0 - whole) / len(recent) for length in recent} | {length: whole / len(rest) for length in rest}
+    since, given = rounds - HISTORY, PAIR if ranks <= 2 else FLEET
+    recent = [length for length in lengths if length < since]
+    deep = [length for length in lengths if max(since, 0) < length < rounds] + [rounds]
+    if since < 1:
+        return dict.fromkeys(deep, 1.0 / len(deep))
+    shares = dict.fromkeys(recent, given.others / max(len(recent) - 1, 1))
+    shares |= {1: given.newest, since: 0.0} | dict.fromkeys(deep, given.deep / len(deep))
+    shares[since] += 1.0 - sum(shares.values())
+    return dict(sorted(shares.items()))
 
 
 def level(rounds: int, ranks: int = 64) -> float:
     """Return the level of the verdict at the last of `rounds` rounds: the rate of false verdicts per rank.
 
-    What the history does not spend goes to the rounds after it. For seven ranks and more the levels up to any round
-    sum to less than 1e-4 per round; two ranks may spend five times as much, since nothing better than one other rank
-    and a short history tells what is normal.
+    What the history does not spend goes to the rounds after it; the levels up to any round sum to about 1e-4 per round
+    at most. Few ranks spend all of it, since one other rank and a short history tell little of what is normal.
 
     Examples
     --------
-    >>> max(sum(level(t + 1) for t in range(rounds)) / rounds for rounds in range(1, 500)) < 1e-4
+    >>> max(sum(level(t + 1, 2) for t in range(rounds)) / rounds for rounds in range(1, 500)) < 1.05e-4
     True
     """
     if rounds <= HISTORY:
         return EARLY
-    late = rounds - HISTORY - 1
-    return max(AFTER[late] if late < len(AFTER) else 0.0, LATE * FEW.get(ranks, 1.0))
+    after = AFTER[max((least for least in AFTER if least <= ranks), default=2)]
+    return after[min(rounds - HISTORY, len(after)) - 1]
 
 
 def _jitter(times: np.ndarray) -> np.ndarray:
@@ -256,7 +276,7 @@ def weigh(times: np.ndarray) -> Evidence:
     sigma, whole = _jitter(times), _sums(times)
     shape = times.shape[:-1]
     best = Evidence(np.ones(shape), np.ones(shape, dtype=np.int64), np.full(shape, np.nan))
-    for length, share in windows(rounds).items():
+    for length, share in windows(rounds, times.shape[-2]).items():
         before = rounds - length
         window = _sums(times[..., before:])
         clean = _unsuspected(window, sigma)

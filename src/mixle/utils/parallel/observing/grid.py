@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.utils.parallel.observing.records import RankRecord, checked, merged
 
-__all__ = ["PHASES", "Grid", "grid", "number", "phases_of"]
+__all__ = ["PHASES", "Grid", "grid", "number", "phase_sums", "phases_of", "wall"]
 
 #: Where the wall time of a round goes, in the order in which a shard goes through it.
 PHASES = ("queue", "decode", "E-step", "encode", "wire", "wait", "fold", "M-step")
@@ -71,6 +71,8 @@ def number(value: Any) -> float:
     >>> number(3), number("3"), number(None)
     (3.0, nan, nan)
     """
+    if type(value) is float:
+        return value if math.isfinite(value) else math.nan
     if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
         return math.nan
     try:
@@ -115,3 +117,20 @@ def phases_of(record: RankRecord) -> dict[str, float]:
         known = {name: number(given.get(name)) for name in PHASES}
         return {name: seconds for name, seconds in known.items() if seconds >= 0.0}
     return {"E-step": record.e_step_seconds, "M-step": record.m_step_seconds}
+
+
+def phase_sums(table: Grid) -> dict[str, float]:
+    """Return the seconds of each phase over all ranks and rounds."""
+    sums = dict.fromkeys(PHASES, 0.0)
+    for record in table.cells.values():
+        for phase, seconds in phases_of(record).items():
+            sums[phase] += seconds
+    return sums
+
+
+def wall(table: Grid) -> np.ndarray:
+    """Return the wall seconds of each round (T,): the longest sum of phases of a rank."""
+    longest = np.zeros(len(table.rounds))
+    for (_, column), record in table.cells.items():
+        longest[column] = max(longest[column], sum(phases_of(record).values()))
+    return longest

@@ -10,7 +10,7 @@ import numpy as np
 from mixle.utils.parallel.observing import units
 from mixle.utils.parallel.observing.charts import Line, bar, lines, stack, tiles
 from mixle.utils.parallel.observing.diagnose import Diagnosis, diagnose
-from mixle.utils.parallel.observing.grid import PHASES, Grid, grid, phases_of
+from mixle.utils.parallel.observing.grid import PHASES, Grid, grid, phase_sums, wall
 from mixle.utils.parallel.observing.heat import heat_map
 from mixle.utils.parallel.observing.records import RankRecord
 from mixle.utils.parallel.observing.style import COLOURS, STYLE
@@ -64,14 +64,6 @@ def _verdict(found: Diagnosis) -> str:
     return f'<div class="{kind}"><b>{escape(found.headline())}</b>{why}<p>{escape(found.advice)}</p></div>'
 
 
-def _wall(table: Grid) -> np.ndarray:
-    """Return the wall seconds of each round: the longest sum of phases of a rank."""
-    wall = np.zeros(len(table.rounds))
-    for (_, column), record in table.cells.items():
-        wall[column] = max(wall[column], sum(phases_of(record).values()))
-    return wall
-
-
 def _tiles(table: Grid) -> str:
     records = table.cells.values()
     slowest = np.nansum(np.nanmax(table.seconds, axis=0))
@@ -81,7 +73,7 @@ def _tiles(table: Grid) -> str:
     facts = [
         ("ranks", str(len(table.ranks))),
         ("rounds", str(len(table.rounds))),
-        ("wall time", units.seconds(float(_wall(table).sum()))),
+        ("wall time", units.seconds(float(wall(table).sum()))),
         ("rows", units.count(rows)),
         ("bytes read", units.size(sum(record.bytes_processed for record in records))),
         ("balance", f"{100.0 * busy:.0f} %"),
@@ -92,10 +84,7 @@ def _tiles(table: Grid) -> str:
 
 
 def _phases(table: Grid) -> str:
-    sums = dict.fromkeys(PHASES, 0.0)
-    for record in table.cells.values():
-        for phase, seconds in phases_of(record).items():
-            sums[phase] += seconds
+    sums = phase_sums(table)
     total = sum(sums.values())
     if total <= 0.0:
         return ""

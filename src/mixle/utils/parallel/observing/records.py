@@ -92,6 +92,32 @@ class RankRecord:
             raise ValueError(f"extra may not use the names of measurements: {', '.join(taken)}")
         object.__setattr__(self, "extra", dict(self.extra))
 
+    @classmethod
+    def trusted(
+        cls,
+        rank: int,
+        round: int,  # noqa: A002 - the documented name
+        e_step_seconds: float,
+        sizes: tuple[int, int],
+        n_obs: int,
+        extra: dict[str, Any],
+        run_id: str | None,
+    ) -> RankRecord:
+        """Return a record of numbers that this library measured, unchecked; `sizes` are bytes read and shipped."""
+        record = object.__new__(cls)
+        record.__dict__.update(
+            rank=rank,
+            round=round,
+            e_step_seconds=e_step_seconds,
+            m_step_seconds=0.0,
+            bytes_processed=sizes[0],
+            accumulator_bytes=sizes[1],
+            n_obs=n_obs,
+            extra=extra,
+            run_id=run_id,
+        )
+        return record
+
     @property
     def total_seconds(self) -> float:
         """E-step and M-step together."""
@@ -99,9 +125,17 @@ class RankRecord:
 
     def as_features(self) -> dict[str, Any]:
         """Return the record as one flat dict, `extra` and ``total_seconds`` included: features of an event."""
-        features: dict[str, Any] = {name: getattr(self, name) for name in MEASUREMENTS}
-        features.update(self.extra)
-        return features
+        return {
+            "rank": self.rank,
+            "round": self.round,
+            "e_step_seconds": self.e_step_seconds,
+            "m_step_seconds": self.m_step_seconds,
+            "bytes_processed": self.bytes_processed,
+            "accumulator_bytes": self.accumulator_bytes,
+            "n_obs": self.n_obs,
+            "total_seconds": self.e_step_seconds + self.m_step_seconds,
+            **self.extra,
+        }
 
     @classmethod
     def from_features(cls, features: dict[str, Any]) -> RankRecord:
@@ -197,6 +231,15 @@ def send_record(telemetry: Telemetry, record: RankRecord, run_id: str | None = N
     run_id = record.run_id if run_id is None else run_id
     tags = {} if run_id is None else {"run_id": run_id}
     return telemetry.record("em_round", features=record.as_features(), choice=f"rank={record.rank}", tags=tags)
+
+
+def send_records(telemetry: Telemetry, records: Sequence[RankRecord], run_id: str | None = None) -> None:
+    """Append records of a round to `telemetry` at once, in one write; else as `send_record`."""
+    rows = []
+    for record in records:
+        run = record.run_id if run_id is None else run_id
+        rows.append((record.as_features(), f"rank={record.rank}", {} if run is None else {"run_id": run}))
+    telemetry.record_all("em_round", rows)
 
 
 def records_from_events(events: Sequence[Event]) -> list[RankRecord]:

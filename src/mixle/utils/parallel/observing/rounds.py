@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mixle._log import ROUND, listening
 from mixle.utils.parallel.observing.grid import number
-from mixle.utils.parallel.observing.records import RankRecord, send_record
+from mixle.utils.parallel.observing.records import RankRecord, send_records
+from mixle.utils.parallel.observing.watchman import Watchman
 
 if TYPE_CHECKING:
     from mixle.telemetry import Telemetry
@@ -71,20 +74,28 @@ class RoundLog:
         self._lock = threading.RLock()  # a handle may be closed while another thread runs a round
         self._count = self._sent = 0
         self._throttled = _throttled()
+        self._watchman = Watchman()
 
     def watch(self, run: Callable[[Task], Iterable[Result]], task: Task) -> Iterator[Result]:
         """Yield the results of ``run(task)``, noting when the round began and when each arrived."""
         self.finish()
         current = self._open = _Round(self._count, time.perf_counter(), time.time())
+        ROUND.set((current.number, self.run_id))
         try:
             results = run(task)
-            self.send()  # workers are busy with the task meanwhile
+            told = getattr(getattr(run, "__self__", None), "eager", False)
+            if told:
+                self.tell()  # workers are busy with the task meanwhile
             for result in results:
                 stamp = time.perf_counter()
                 current.arrived.append(_Arrival(stamp, result.shard, result.rows, result.log_density, result.receipt))
+                if not told:
+                    self.tell()  # workers have begun, and most are busy still
+                    told = True
                 yield result
         finally:
             current.ended = time.perf_counter()
+            ROUND.set((None, None))
 
     def folded(self) -> None:
         """Note that the results of the round are folded."""
@@ -115,14 +126,21 @@ class RoundLog:
             return
         with self._lock:
             self._make()
-            for record in self._records[self._sent :]:
-                send_record(self.telemetry, record, self.run_id)
+            send_records(self.telemetry, self._records[self._sent :], self.run_id)
             self._sent = len(self._records)
 
     def close(self) -> None:
         """End the round, and send what is left; a later round goes on."""
         self.finish()
+        self.tell(last=True)
+
+    def tell(self, *, last: bool = False) -> None:
+        """Send what telemetry has not got yet, and let the log know which ranks are slow, if somebody listens."""
         self.send()
+        if listening("rounds"):
+            self._make()
+            self._watchman.run_id = self.run_id
+            self._watchman.look(self._records, last=last)
 
     def __del__(self) -> None:
         if getattr(self, "telemetry", None) is not None:
@@ -144,83 +162,113 @@ class RoundLog:
 
 def _records(of: _Round, run_id: str | None) -> list[RankRecord]:
     by_rank: dict[int, list[_Arrival]] = {}
+    score, scored = 0.0, 0
     for result in of.arrived:
         by_rank.setdefault(int(result.receipt.get("worker") or 0), []).append(result)
-    scores = [result.log_density for result in of.arrived if result.log_density is not None]
+        if result.log_density is not None:
+            score, scored = score + result.log_density, scored + 1
     common: dict[str, Any] = {"started": of.clock}
-    if scores and len(scores) == len(of.arrived):
-        common["log_density"] = float(sum(scores))
+    if scored and scored == len(of.arrived):
+        common["log_density"] = float(score)
     if of.throttled is not None:
         common["throttled_seconds"] = of.throttled / len(by_rank)
     return [_record(of, rank, by_rank[rank], common, run_id) for rank in sorted(by_rank)]
 
 
+#: Numbers of a receipt that add up over the shards of a rank.
+_SUMMED = (
+    "decode_seconds",
+    "encode_seconds",
+    "cpu_seconds",
+    "predicted_seconds",
+    "bytes",
+    "payload_bytes",
+    "minor_faults",
+    "major_faults",
+)
+
+
 def _record(of: _Round, rank: int, arrived: list[_Arrival], common: dict[str, Any], run_id: str | None) -> RankRecord:
-    receipts = [result.receipt for result in arrived]
-    last = max(result.at for result in arrived)
-    queue, busy = _queue_and_busy(of.started, last, receipts)
-    told = {name: _total(receipts, f"{name}_seconds") for name in ("decode", "encode")}
-    decode = min(told["decode"], queue)
-    encode = min(told["encode"], max(last - of.started - queue - busy, 0.0))
+    sums: dict[str, float] = {}
+    last, peak, rows = 0.0, 0.0, 0
+    for result in arrived:
+        receipt, rows = result.receipt, rows + result.rows
+        for name in _SUMMED:
+            if name in receipt:
+                sums[name] = sums.get(name, 0.0) + _positive(receipt[name])
+        last = max(last, result.at)
+        peak = max(peak, _positive(receipt.get("peak_memory_bytes", 0.0)))
+    phases, busy = _phases(of, last, arrived, sums)
+    extra: dict[str, Any] = {"shards": sorted([result.shard for result in arrived]), "phases": phases, **common}
+    extra["cpu_seconds"] = sums.get("cpu_seconds", 0.0)
+    if all("predicted_seconds" in result.receipt for result in arrived):
+        extra["predicted_seconds"] = sums["predicted_seconds"]
+    for name in ("minor_faults", "major_faults"):
+        if name in sums:
+            extra[name] = int(sums[name])
+    if peak:
+        extra["peak_memory_bytes"] = int(peak)
+    told = arrived[0].receipt
+    extra["host"] = told["host"] if "host" in told else _host()
+    builds = {str(result.receipt["build"]) for result in arrived if "build" in result.receipt}
+    if builds:
+        extra["build"] = ", ".join(sorted(builds))
+    sizes = int(sums.get("bytes", 0)), int(sums.get("payload_bytes", 0))
+    return RankRecord.trusted(rank, of.number, busy, sizes, rows, extra, run_id)
+
+
+def _phases(of: _Round, last: float, arrived: list[_Arrival], sums: dict[str, float]) -> tuple[dict[str, float], float]:
+    """Return the phases of a rank, which add up to the wall time of the round, and its E-step seconds.
+
+    What a worker took to read the task, and rows it had not encoded, and to write its replies, it tells itself; it is
+    taken out of the time in which it ran no task.
+    """
+    queue, busy = _queue_and_busy(of.started, last, arrived)
+    free = last - of.started - busy
+    decode = min(sums.get("decode_seconds", 0.0), free)
+    queue = max(queue - decode, 0.0)
+    encode = min(sums.get("encode_seconds", 0.0), max(free - queue - decode, 0.0))
+    folded = of.ended if of.folded is None else of.folded
     phases = {
-        "queue": queue - decode,
+        "queue": queue,
         "decode": decode,
         "E-step": busy,
         "encode": encode,
-        "wire": max(last - of.started - queue - busy - encode, 0.0),
+        "wire": max(free - queue - decode - encode, 0.0),
         "wait": max(of.ended - last, 0.0),
-        "fold": max((of.folded or of.ended) - of.ended, 0.0),
+        "fold": max(folded - of.ended, 0.0),
         "M-step": of.estimated,
     }
-    extra: dict[str, Any] = {"shards": sorted(result.shard for result in arrived), "phases": phases, **common}
-    extra["cpu_seconds"] = _total(receipts, "cpu_seconds")
-    if all("predicted_seconds" in receipt for receipt in receipts):
-        extra["predicted_seconds"] = _total(receipts, "predicted_seconds")
-    for name in ("minor_faults", "major_faults"):
-        if any(name in receipt for receipt in receipts):
-            extra[name] = int(_total(receipts, name))
-    peaks = [number(receipt.get("peak_memory_bytes")) for receipt in receipts]
-    if any(peak == peak for peak in peaks):
-        extra["peak_memory_bytes"] = int(max(peak for peak in peaks if peak == peak))
-    extra["host"] = next((receipt["host"] for receipt in receipts if "host" in receipt), _host())
-    builds = sorted({str(receipt["build"]) for receipt in receipts if "build" in receipt})
-    if builds:
-        extra["build"] = ", ".join(builds)
-    record = RankRecord(
-        rank,
-        of.number,
-        busy,
-        bytes_processed=int(_total(receipts, "bytes")),
-        accumulator_bytes=int(_total(receipts, "payload_bytes")),
-        n_obs=sum(result.rows for result in arrived),
-        extra=extra,
-    )
-    object.__setattr__(record, "run_id", run_id)
-    return record
+    return phases, busy
 
 
-def _queue_and_busy(start: float, last: float, receipts: list[dict[str, Any]]) -> tuple[float, float]:
+def _queue_and_busy(start: float, last: float, arrived: list[_Arrival]) -> tuple[float, float]:
     """Return seconds before the first task began, and seconds during which at least one ran.
 
     Stamps are those of the system's monotonic clock, which processes of a machine share. Stamps of another machine lie
     outside the round: then only durations are used.
     """
-    spans = sorted((number(receipt.get("started")), number(receipt.get("seconds"))) for receipt in receipts)
     window = last - start
-    if not all(start - SLACK <= begin and begin + length <= last + SLACK for begin, length in spans):
-        return 0.0, min(_total(receipts, "seconds"), window)
+    spans = [(number(result.receipt.get("started")), number(result.receipt.get("seconds"))) for result in arrived]
+    spans.sort()
+    for begin, length in spans:
+        if not (start - SLACK <= begin and begin + length <= last + SLACK):
+            return 0.0, min(sum([length for _, length in spans if length > 0.0]), window)
     busy, end = 0.0, start
     for begin, length in spans:
-        busy += max(min(begin + length, last) - max(begin, end), 0.0)
-        end = max(end, min(begin + length, last))
+        stop = min(begin + length, last)
+        if stop > end:
+            busy, end = busy + stop - max(begin, end), stop
     return min(max(spans[0][0] - start, 0.0), window - busy), busy
 
 
-def _total(receipts: list[dict[str, Any]], name: str) -> float:
-    values = [number(receipt.get(name)) for receipt in receipts]
-    return float(sum(value for value in values if value > 0.0))
+def _positive(value: Any) -> float:
+    """Return a number of a receipt; 0 if it is none or negative."""
+    value = value if type(value) is float or type(value) is int else number(value)
+    return max(value, 0.0) if value == value else 0.0
 
 
+@cache
 def _host() -> str:
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixle._log import note
 from mixle.errors import ContractError, RoundLosses
 from mixle.utils.parallel.folding.tasks import Accumulate
 from mixle.utils.parallel.policies.base import Policy
@@ -230,6 +231,9 @@ class Audit(Policy):
         self.last_shards, self.last_evaluations = hearing.audited, hearing.evaluations
         self.last_mismatches = [one for one in hearing.receipts if one.comparison_mode == ENVELOPE]
         self.receipts += hearing.receipts
+        for one in self.last_mismatches:
+            facts = {"worker": one.primary_worker, "shard": one.shard_id, "suspects": one.suspected_workers}
+            note("error", "audit", one.summary(), **facts)
         return hearing.kept
 
     def _may_audit(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mixle._log import note
 from mixle.errors import RoundLosses, WorkerLost
 from mixle.utils.parallel.policies.assignment import spread
 
@@ -83,6 +84,15 @@ def retire(
     results : dict of int to Result
         The survivors' results by shard, if it was committed.
     """
+    status, results = _retired(transport, task, suspect, survivors, delivered)
+    done = "is retired" if status == "committed" else f"is suspected and stays: {status}"
+    note("warning", "audit", f"worker {suspect} {done}", worker=suspect, status=status)
+    return status, results
+
+
+def _retired(
+    transport: Transport, task: Task, suspect: int, survivors: Iterable[int], delivered: Iterable[int]
+) -> tuple[str, dict[int, Result]]:
     if suspect not in live_workers(transport):
         return "not_needed", {}
     heirs = sorted(set(survivors) - {suspect})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mixle._log import note
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.policies.assignment import spread
 from mixle.utils.parallel.policies.exchange import open_exchange
@@ -91,6 +92,9 @@ class Recovery:
                     self._tend()
             while self.unsettled:
                 self._tend()
+            if self.receipt.recomputed:
+                shards = sorted(self.receipt.recomputed)
+                note("info", "pool", f"recovered: shards {shards} were computed by other workers", shards=shards)
         finally:
             self._end()
 

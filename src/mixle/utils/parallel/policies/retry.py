@@ -6,6 +6,7 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any
 
+from mixle._log import note
 from mixle.errors import BackendError, HandleClosed, RoundLosses
 from mixle.utils.parallel.policies.assignment import spread
 from mixle.utils.parallel.policies.elastic import Elastic
@@ -225,6 +226,10 @@ class Retry(Elastic):
             self._give_up(worker, receipt.heirs)
         receipt.losses.append(loss)
         self._record.append(loss)
+        facts = {"worker": worker, "shards": loss.shards, "kind": loss.kind, "exitcode": loss.exitcode}
+        note("warning", "pool", f"lost {loss}", **facts)
+        if loss.blacklisted:
+            note("error", "pool", f"worker {worker} was lost {self.failures[worker]} times and is given up", **facts)
         if worker not in self.blacklist and hasattr(self.inner, "spawn"):
             try:
                 self.inner.spawn([worker])
@@ -262,6 +267,8 @@ class Retry(Elastic):
         born = sorted(self.unborn.intersection(self.inner.live()))  # type: ignore[attr-defined]
         self.unborn.difference_update(born)
         self.up.update(born)
+        for worker in born:
+            note("info", "pool", f"worker {worker} was started again", worker=worker)
         if hasattr(self.inner, "begin"):
             homes = self.residence()
             own = {worker: homes[worker] for worker in born if worker in homes}

@@ -60,6 +60,7 @@ class ProcessTransport(Transport):
     """
 
     name = "mp"
+    eager = True
 
     def __init__(
         self,
@@ -289,13 +290,15 @@ class ProcessTransport(Transport):
     def _read(self, shard: int, rank: int, body: bytearray) -> Result:
         """Return a reply as a result; what cannot be read is the result's error."""
         try:
-            _, rows, weight, value, log_density, receipt, fault = payload.decode(body, True, self._definitions.loads)
+            told = memoryview(body)[: -wire.SECONDS.size]
+            _, rows, weight, value, log_density, receipt, fault = payload.decode(told, True, self._definitions.loads)
         except Exception as error:  # noqa: BLE001 - a user's class may fail to unpickle in any way
             from mixle.utils.parallel.folding.faults import fault_of
 
             error.add_note("raised while the driver read a worker's reply")
             return Result(shard, 0, 0.0, None, None, {"worker": rank}, fault_of(error))
-        receipt["payload_bytes"] = len(body)
+        receipt["payload_bytes"] = len(told)
+        (receipt["encode_seconds"],) = wire.SECONDS.unpack_from(body, len(told))
         return Result(shard, rows, weight, value, log_density, receipt, None if fault is None else RemoteFault(*fault))
 
     def arm(self, hook: Hook | None) -> None:

@@ -16,7 +16,20 @@ if TYPE_CHECKING:
 
     from mixle.utils.parallel.folding.payload import Buffer
 
-__all__ = ["DEFINE", "DROP", "GO", "REPLY", "STARTED", "TASK", "Broken", "FrameReader", "FrameWriter", "Head", "frame"]
+__all__ = [
+    "DEFINE",
+    "DROP",
+    "GO",
+    "REPLY",
+    "SECONDS",
+    "STARTED",
+    "TASK",
+    "Broken",
+    "FrameReader",
+    "FrameWriter",
+    "Head",
+    "frame",
+]
 
 TASK, REPLY, STARTED, GO, DEFINE, DROP = range(1, 7)
 ARMED = 1  # flag of a task: tell when it arrived, then wait for GO
@@ -26,6 +39,7 @@ SLICE = 1 << 24  # bytes read from one worker before the others are looked at
 _HEAD = struct.Struct("<4sBBHiQQ")
 _CRC = struct.Struct("<I")
 HEAD_SIZE = _HEAD.size + _CRC.size
+SECONDS = struct.Struct("<d")  # behind the body of a reply: what it took to write the rest
 _IOV = 64
 
 

@@ -9,6 +9,7 @@ import os
 import signal
 import struct
 import sys
+import time
 import traceback
 import types
 import zlib
@@ -176,19 +177,24 @@ class Worker:
     def obey(self, head: wire.Head, body: bytearray) -> None:
         """Run the task of a frame on the shards that it names, replying after each."""
         items, letter, rest = split_orders(body)
-        task, fault = None, None
+        task, fault, began = None, None, time.perf_counter()
         try:
             task = self.definitions.open(rest if letter is None else read_letter(self.birth.files["tasks"], *letter))
         except Exception as error:  # noqa: BLE001 - a module missing here, say: the driver's to see
             error.add_note("raised while a worker read the task")
             fault = fault_of(error)
+        reading = time.perf_counter() - began
         if head.flags & wire.ARMED:
             self.rendezvous(head)
         self.encoded = False
         for shard, keep in items:
             result = Result(shard, 0, 0.0, None, None, self.receipt(), fault)
+            began = time.perf_counter()
             if fault is None:
                 result = self.work(task, shard, keep)
+            # Before the task started, rows that were not resident were encoded.
+            result.receipt["decode_seconds"] = reading + result.receipt.get("started", began) - began
+            reading = 0.0
             self.reply(head, result)
         if self.encoded or not isinstance(task, (Accumulate, Score)):
             # Unpickled rows and the draws of a start leave holes in the heap that no round fills.
@@ -228,7 +234,8 @@ class Worker:
         return {"worker": self.birth.rank}
 
     def reply(self, head: wire.Head, result: Result) -> None:
-        """Send a result; a value that cannot travel becomes its error."""
+        """Send a result, and behind it the seconds it took to write; a value that cannot travel becomes its error."""
+        began = time.perf_counter()
         try:
             parts = payload.encode(_plain(result), allow_pickle=True, dumps=dumps_reply)
         except Exception as error:  # noqa: BLE001 - whatever a user's value does when it is pickled
@@ -238,7 +245,7 @@ class Worker:
         self.send(
             wire.frame(
                 wire.REPLY,
-                parts,
+                [*parts, wire.SECONDS.pack(time.perf_counter() - began)],
                 incarnation=self.birth.incarnation,
                 shard=result.shard,
                 request=head.request,
