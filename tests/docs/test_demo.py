@@ -104,6 +104,21 @@ def test_a_worker_is_killed_in_the_middle_of_the_fit(workers):
     assert re.findall(r"sha256 (\w+)", plain) == re.findall(r"sha256 (\w+)", done.stdout)
 
 
+@pytest.mark.parametrize(("more", "suspects"), [((), "worker 1"), (("--workers", "2"), "nobody, that takes three")])
+def test_a_flipped_bit_is_found_and_leaves_no_trace(more, suspects):
+    done = run_demo("--data", "penguins", "--flip", "--iterations", "12", *more)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert re.search(r"^Iteration 3: bit 51 of a number of shard \d+ flipped in worker 1: ", done.stdout, re.MULTILINE)
+    assert re.search(
+        r"^    found by .*: statistic\[1\]\[0\]: array error exceeds tolerance$", done.stdout, re.MULTILINE
+    )
+    assert f"suspected: {suspects};" in done.stdout
+    assert "The bits are the same." in done.stdout
+    plain = run_demo("--data", "penguins", "--workers", "2", "--iterations", "12").stdout
+    assert re.findall(r"sha256 (\w+)", plain) == re.findall(r"sha256 (\w+)", done.stdout)
+
+
 def test_a_kill_in_the_shortest_fit():
     done = run_demo("--data", "penguins", "--workers", "2", "--kill", "--iterations", "3")
     assert "Iteration 2: worker 1 " in done.stdout

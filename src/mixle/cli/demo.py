@@ -97,10 +97,12 @@ def run(options: Options, out: Screen, err: Screen) -> int:
     if options.workers and options.workers > workers:
         out.say(f"Workers: {workers}, one for each shard ({options.workers:,} were asked for).")
     estimator = estimator_for(options.data, options.components)
+    incident = INCIDENTS[options.incident]() if options.incident else None
+    if incident is not None and options.workers is None:
+        workers = max(workers, min(incident.least_workers, shards))
     where = "one core" if alone else f"{counted(workers, 'workers')} ({options.backend})"
     if options.backend in ("dask", "spark"):
         where = f"on {options.backend}"  # the engine has workers of its own
-    incident = INCIDENTS[options.incident]() if options.incident else None
     fits = [_fit(Fit(where, incident=incident), options.backend, workers, table, estimator, options, err)]
     _trace(fits[0], rows, options, out)
     out.say("", *describe(fits[0].model, table), "")

@@ -55,6 +55,13 @@ def add(commands: Any) -> argparse.ArgumentParser:
         const="kill",
         help="kill a worker in the middle of the fit, and tell what happened",
     )
+    incidents.add_argument(
+        "--flip",
+        dest="incident",
+        action="store_const",
+        const="flip",
+        help="flip a bit of a worker's numbers in the middle of the fit, and tell how it was found",
+    )
     demo.set_defaults(run=_run, parser=demo)
     return demo
 
