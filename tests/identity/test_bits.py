@@ -1,6 +1,7 @@
 """Same shards, same bits: every model, as it is and as a mixture, on every transport and worker count.
 
-The default run takes every model over two worker counts; ``MIXLE_IDENTITY=full`` (set by ``nox -s identity``) all.
+The default run takes every model over one of the worker counts and one of the ways to split, in turn;
+``MIXLE_IDENTITY=full`` (set by ``nox -s identity``) takes all of them.
 """
 
 from __future__ import annotations
@@ -25,18 +26,23 @@ WORKERS = (1, 2, 3, 5, 8) if FULL else (2, 5)
 MAPS = {"strided": Strided(7), "contiguous": Contiguous(4)}
 
 
-@pytest.mark.parametrize("sub_chunks", [1, 2, 3])
-@pytest.mark.parametrize("shard_map", MAPS)
-@pytest.mark.parametrize("name", NAMES)
-def test_threads_give_the_bits_of_one_thread(name, shard_map, sub_chunks):
-    rows, estimator = problem(name)
+SPLITS = [(shard_map, sub_chunks) for shard_map in MAPS for sub_chunks in (1, 2, 3)]
+
+
+def taking_turns(kinds):
+    """Return all pairs of a name and one of `kinds`; by default one kind for each name, in turn."""
+    return [(name, kind) for i, name in enumerate(NAMES) for j, kind in enumerate(kinds) if FULL or i % len(kinds) == j]
+
+
+@pytest.mark.parametrize(("name", "split"), taking_turns(SPLITS), ids=str)
+def test_threads_give_the_bits_of_one_thread(name, split):
+    (rows, estimator), (shard_map, sub_chunks) = problem(name), split
     options = {"num_shards": MAPS[shard_map], "sub_chunks": sub_chunks, "parallel_chunks": True, "chunk_workers": 3}
     with encoded_data(rows, estimator, **options) as handle:
         assert trace(handle, estimator) == reference(name, MAPS[shard_map], sub_chunks)
 
 
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "workers"), taking_turns(WORKERS), ids=str)
 def test_processes_give_the_bits_of_one_thread(name, workers):
     rows, estimator = problem(name)
     for sub_chunks in (1, 2, 3) if FULL else (1 if workers == 2 else 3,):
