@@ -6,13 +6,19 @@ __version__ = "1.0.0.dev0"
 _LAZY = {
     "errors": "mixle.errors",
     "inference": "mixle.inference",
+    "sklearn": "mixle.sklearn",
     "stats": "mixle.stats",
+    "tables": "mixle.tables",
     "telemetry": "mixle.telemetry",
     "utils": "mixle.utils",
 }
+#: Names of `mixle.tables` that are the front door.
+_TABLES = ("fit", "load", "schema")
 
 
 def __getattr__(name: str) -> object:
+    if name in _TABLES:
+        return getattr(__import__("mixle.tables", fromlist=[name]), name)
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     __import__(_LAZY[name])
@@ -20,4 +26,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_TABLES})

@@ -23,6 +23,7 @@ __all__ = [
     "RecordsError",
     "RoundLosses",
     "RowError",
+    "SchemaError",
     "SerializationError",
     "SourceChanged",
     "SupportError",
@@ -101,6 +102,10 @@ class VonMisesFitError(EmptyDataError):
 
 class KeyValidationError(MixleError, ValueError):
     """Tying keys that cannot be honoured."""
+
+
+class SchemaError(MixleError, ValueError):
+    """A table whose columns cannot be given families, or a schema that does not fit the table."""
 
 
 class SerializationError(MixleError, ValueError):

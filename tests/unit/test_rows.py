@@ -168,7 +168,8 @@ def test_missing_marks_of_a_table_become_nan():
     ],
 )
 def test_fields_choose_and_order_columns(options, rows):
-    assert as_rows(frame(), **options) == rows
+    found = as_rows(frame(), **options)
+    assert (list(found) if options.get("mappings") else found) == rows
 
 
 def test_fields_choose_from_rows_that_are_mappings():

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 
 from mixle import __version__
-from mixle.cli import demo_command, doctor_command, plan_command, report_command, trace_command
+from mixle.cli import demo_command, doctor_command, plan_command, report_command, table_commands, trace_command
 from mixle.cli.screen import Screen
 from mixle.errors import MixleError
 
 __all__ = ["main", "parse"]
 
-#: Each has ``add(commands)``, which adds its parser and sets ``parser`` and ``run(read, out, err)`` as its defaults.
-COMMANDS = (demo_command, plan_command, report_command, trace_command, doctor_command)
+#: Each has ``add(commands)``, which adds its parsers and sets ``parser`` and ``run(read, out, err)`` as its defaults.
+COMMANDS = (table_commands, demo_command, plan_command, report_command, trace_command, doctor_command)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -78,7 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except OSError as error:
         if error is not out.lost:
-            raise
+            if error.filename is None:
+                raise
+            err.note(f"mixle: {error.filename}: {error.strerror}")
+            return 2
         out.abandon()
         if isinstance(error, BrokenPipeError):
             return 141

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-__all__ = ["count"]
+__all__ = ["count", "counts"]
 
 
 def count(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -29,3 +29,21 @@ def count(least: int, most: int | None = None) -> Callable[[str], int]:
         return value
 
     return read
+
+
+def counts(text: str) -> list[int]:
+    """Read a whole number of at least 1, or several as in ``2-6`` or ``2,4,8``.
+
+    Examples
+    --------
+    >>> counts("2-4"), counts("8")
+    ([2, 3, 4], [8])
+    """
+    read = count(1)
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        found += range(read(low), read(high) + 1) if dash else [read(part)]
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} holds no number; write the smaller one first")
+    return sorted(set(found))

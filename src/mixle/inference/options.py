@@ -34,8 +34,8 @@ def as_estimator(estimator: Any, previous: Any = None) -> Any:
         estimator = previous
     if estimator is None:
         raise ValueError(
-            "an estimator is required (models are not chosen automatically); pass for example "
-            "MixtureEstimator([GaussianEstimator()] * 3)"
+            "an estimator is required; pass for example MixtureEstimator([GaussianEstimator()] * 3), "
+            "or for a table mixle.schema(data).estimator(components=3)"
         )
     if isinstance(estimator, type):
         raise TypeError(f"estimator is the class {estimator.__name__}; pass an instance: {estimator.__name__}()")

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import EmptyDataError
+from mixle.stats.table import Table
 from mixle.utils.parallel.folding.columns import column_values, is_series
 from mixle.utils.parallel.folding.inputs import is_cluster_collection, is_masked
 
-__all__ = ["as_rows", "row_width"]
+__all__ = ["as_rows", "named_column", "row_width", "table_readers"]
 
 
 def as_rows(data: Any, fields: Sequence[Any] | None = None, *, mappings: bool = False, scalars: bool = False) -> Any:
@@ -53,7 +54,7 @@ def as_rows(data: Any, fields: Sequence[Any] | None = None, *, mappings: bool = 
     [0, 1, 4]
     """
     _refuse(data)
-    table = _table(data)
+    table = table_readers(data)
     if table is not None:
         rows = _table_rows(table, fields, mappings=mappings, scalars=scalars)
     else:
@@ -98,7 +99,7 @@ def _why_not_rows(data: Any) -> str | None:
     return None
 
 
-def _table(data: Any) -> list[tuple[Any, Callable[[], Any]]] | None:
+def table_readers(data: Any) -> list[tuple[Any, Callable[[], Any]]] | None:
     """Return the columns of a table as (name, reader) in order, None if `data` is no table."""
     if isinstance(data, np.ndarray):
         if data.dtype.names is None:
@@ -122,7 +123,7 @@ def _table_rows(
 ) -> Any:
     wanted = _wanted(table, fields)
     names = [name for name, _ in wanted]
-    columns = [_column(name, read()) for name, read in wanted]
+    columns = [named_column(name, read()) for name, read in wanted]
     if not columns:
         raise EmptyDataError("received no observations: the table has no columns")
     lengths = {len(column) for column in columns}
@@ -133,11 +134,11 @@ def _table_rows(
         return columns[0]
     if not mappings and all(isinstance(c, np.ndarray) and c.dtype == np.float64 for c in columns):
         return np.column_stack(columns)
-    values = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
     if mappings:
         if len(set(names)) < len(names):
             raise ValueError(f"columns share a name ({names}); rows with fields need distinct names")
-        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+        return Table(columns, names, mappings=True)
+    values = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
     return list(zip(*values, strict=True))
 
 
@@ -155,7 +156,7 @@ def _wanted(
     return [(name, found[name]) for name in fields]
 
 
-def _column(name: Any, values: Any) -> Any:
+def named_column(name: Any, values: Any) -> Any:
     """Return one column as an array or a list of Python values."""
     reason = _why_not_rows(values)
     if reason is None and not isinstance(values, Iterable):

@@ -10,6 +10,7 @@ import numpy as np
 from mixle.errors import BackendError, ContractError
 from mixle.stats.clusters import cluster_of
 from mixle.stats.sums import block_sum
+from mixle.stats.table import Table
 
 __all__ = [
     "EncodedData",
@@ -236,7 +237,7 @@ def _as_rows(data: Any) -> Any:
 
 def _every(rows: Any, i: int, k: int) -> Any:
     """Return the rows ``i, i + k, ...``; sequences that take no slices (deque) are read one by one."""
-    if isinstance(rows, (np.ndarray, list, tuple, range)):
+    if isinstance(rows, (np.ndarray, list, tuple, range, Table)):
         return rows[i::k]
     return [rows[j] for j in range(i, len(rows), k)]
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import RowError
+from mixle.stats.label_column import LabelColumn
 
 __all__ = ["integer_codes", "is_missing", "read_counts", "read_integers", "read_labels", "read_matrix", "read_numbers"]
 
@@ -225,6 +226,8 @@ def read_labels(rows: Sequence[Any], family: str) -> tuple[np.ndarray, tuple[Any
     RowError
         If a value is NaN or cannot be a label (unhashable).
     """
+    if isinstance(rows, LabelColumn):
+        return _coded(rows, family)
     values = rows.tolist() if isinstance(rows, np.ndarray) else rows
     try:
         table = dict.fromkeys(values)
@@ -241,5 +244,16 @@ def read_labels(rows: Sequence[Any], family: str) -> tuple[np.ndarray, tuple[Any
         if label is not None and is_missing(label):
             row = next(i for i, value in enumerate(values) if is_missing(value) and value is not None)
             raise _bad(label, family, row)
-    dtype = np.int8 if len(labels) < 128 else np.int16 if len(labels) < 32768 else np.int32
-    return np.fromiter(map(table.__getitem__, values), dtype=dtype, count=len(values)), labels
+    return np.fromiter(map(table.__getitem__, values), dtype=_code_type(len(labels)), count=len(values)), labels
+
+
+def _code_type(labels: int) -> type[np.signedinteger[Any]]:
+    return np.int8 if labels < 128 else np.int16 if labels < 32768 else np.int32
+
+
+def _coded(rows: LabelColumn, family: str) -> tuple[np.ndarray, tuple[Any, ...]]:
+    missing = rows.missing
+    if missing.any():
+        raise _bad(None, family, int(np.argmax(missing)))
+    codes, labels = rows.first_seen()
+    return codes.astype(_code_type(len(labels))), labels

@@ -10,6 +10,7 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.contract import Column, DataSequenceEncoder
+from mixle.stats.label_column import LabelColumn
 from mixle.stats.reading import is_missing
 
 __all__ = ["OptionalEncoder", "OptionalRows", "missing_rows", "of_all_rows"]
@@ -35,6 +36,8 @@ class OptionalRows(NamedTuple):
 
 def missing_rows(rows: Sequence[Any], sentinel: Any) -> np.ndarray:
     """Return which rows are missing, shape (n,): None and NaN by default, else those equal to `sentinel`."""
+    if isinstance(rows, LabelColumn) and sentinel is None:
+        return rows.missing
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf":
         if sentinel is None or is_missing(sentinel):
             nan = rows.ndim == 1 and rows.dtype.kind == "f"
@@ -95,7 +98,7 @@ class OptionalEncoder(DataSequenceEncoder):
             return OptionalRows(len(rows), None, self.encoder.seq_encode(rows))
         there = ~missing
         present = np.flatnonzero(there).astype(np.int32)
-        kept = rows[there] if isinstance(rows, np.ndarray) else list(compress(rows, there.tolist()))
+        kept = rows[there] if isinstance(rows, (np.ndarray, LabelColumn)) else list(compress(rows, there.tolist()))
         try:
             return OptionalRows(len(rows), present, self.encoder.seq_encode(kept))
         except RowError as error:

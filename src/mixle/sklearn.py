@@ -1,0 +1,343 @@
+"""Mixtures as scikit-learn estimators: in pipelines, grid searches and wherever else its estimators go."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixle.errors import MissingPackage
+
+try:
+    from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    raise MissingPackage("mixle.sklearn needs scikit-learn. Install: pip install 'mixle[sklearn]'") from None
+
+if TYPE_CHECKING:
+    from mixle.tables.schemas import Schema
+
+__all__ = ["MixtureModel"]
+
+_LAWS = ("auto", "diag", "full")
+
+
+class MixtureModel(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Mixture fitted by EM, with the interface of `sklearn.mixture.GaussianMixture`.
+
+    Arrays are fitted with Gaussian components; data frames, whose columns may be text, counts, dates or missing, with
+    the families of their schema (`mixle.schema`).
+
+    Parameters
+    ----------
+    n_components : int
+        Number of components.
+    law : {"auto", "diag", "full"} or Schema
+        Law of a row in a component. ``"diag"`` and ``"full"``: a Gaussian with diagonal or full covariance, of numbers
+        only. A `Schema`: its families, for frames. ``"auto"``: the inferred schema for a data frame, ``"diag"`` else.
+    tol : float
+        A fit has converged when an iteration gains less, in nats for each row.
+    max_iter : int
+        Most iterations of each start.
+    n_init : int
+        Number of starts; the best is kept.
+    reg_covar : float
+        Least variance of a Gaussian, for arrays.
+    backend : str, optional
+        Where the E-steps run: ``"local"``, ``"mp"``, or another that is registered. None is ``"mp"`` where `n_jobs`
+        asks for several workers, else ``"local"``. The model has the same bits on each.
+    n_jobs : int, optional
+        Number of workers; -1 is one for each usable core.
+    random_state : int, RandomState or None
+        Source of the starts. Unlike elsewhere None is 0: fits are deterministic.
+    warm_start : bool
+        Whether a second `fit` starts from the model of the first.
+
+    Attributes
+    ----------
+    model_ : MixtureDistribution
+        The fitted model.
+    schema_ : Schema or None
+        Families of the columns, for a frame.
+    weights_ : ndarray, shape (K,)
+        Weights of the components.
+    converged_ : bool
+        Whether the best start converged.
+    n_iter_ : int
+        Its iterations.
+    lower_bound_ : float
+        Mean log-likelihood of a row.
+    labels_ : ndarray, shape (n,)
+        Component of each fitted row.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Their names, for a frame.
+
+    Raises
+    ------
+    MissingPackage
+        When the module is imported without scikit-learn.
+
+    Examples
+    --------
+    >>> from mixle.sklearn import MixtureModel
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.3]])
+    >>> model = MixtureModel(2).fit(X)
+    >>> int((model.predict(X)[:3] == model.predict(X)[0]).sum()), model.converged_
+    (3, True)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        law: Any = "auto",
+        tol: float = 1e-5,
+        max_iter: int = 200,
+        n_init: int = 1,
+        reg_covar: float = 1e-6,
+        backend: str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.n_components, self.law, self.tol, self.max_iter = n_components, law, tol, max_iter
+        self.n_init, self.reg_covar, self.backend, self.n_jobs = n_init, reg_covar, backend, n_jobs
+        self.random_state, self.warm_start = random_state, warm_start
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MixtureModel:
+        """Fit the mixture.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, d)
+            Rows.
+        y : ignored
+            Present by convention.
+        sample_weight : array, shape (n,), optional
+            A row of weight 2 counts as two rows.
+
+        Returns
+        -------
+        MixtureModel
+            Itself.
+        """
+        rows, estimator = self._opened(X)
+        sample_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        if len(rows) < max(2, self.n_components):
+            raise ValueError(
+                f"n_samples={len(rows)} rows cannot be fitted by n_components={self.n_components}; "
+                "at least 2 rows, and one for each component, are needed"
+            )
+        model = self._optimised(rows, estimator, sample_weight)
+        told = model.fit_provenance()
+        self.model_, self.weights_ = model, np.asarray(model.w)
+        self.converged_, self.n_iter_ = told.stopped == "converged", max(1, told.iterations)
+        weight = float(len(rows)) if sample_weight is None else float(sample_weight.sum())
+        self.lower_bound_ = float(told.final_objective) / weight
+        self._n_rows = len(rows)
+        self.labels_ = self._posterior(rows).argmax(axis=1)
+        if not self.converged_:
+            warnings.warn(
+                f"EM had not converged after {self.n_iter_} iterations; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable component of each row.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+        """
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each component for each row.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+        """
+        return self._posterior(self._read(X))
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return the log-density of each row in nats.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+        """
+        rows = self._read(X)
+        return np.asarray(self.model_.seq_log_density(self.model_.dist_to_encoder().seq_encode(rows)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the mean log-density of the rows in nats.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, d)
+            Rows.
+        y : ignored
+            Present by convention.
+        """
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
+        """Draw rows.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows.
+
+        Returns
+        -------
+        X : ndarray, shape (n_samples, d), or dict of columns
+            The rows; for a model of a frame, its used columns.
+        y : ndarray, shape (n_samples,)
+            The component that each row was drawn from; ascending.
+
+        Raises
+        ------
+        ValueError
+            For fewer than one row.
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, not {n_samples}")
+        rng = check_random_state(0 if self.random_state is None else self.random_state)
+        counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
+        seeds = rng.randint(2**31 - 1, size=len(counts))
+        drawn: list[Any] = []
+        for law, count, seed in zip(self.model_.components, counts.tolist(), seeds.tolist(), strict=True):
+            drawn += list(law.sampler(seed).sample(count)) if count else []
+        labels = np.repeat(np.arange(len(counts)), counts)
+        if self.schema_ is None:
+            return np.array(drawn, dtype=float), labels
+        return {field.name: [row[field.name] for row in drawn] for field in self.schema_.used}, labels
+
+    def aic(self, X: Any) -> float:
+        """Return Akaike's criterion on the rows; less is better.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, d)
+            Rows.
+        """
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._free())
+
+    def bic(self, X: Any) -> float:
+        """Return the Bayesian information criterion on the rows; less is better.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, d)
+            Rows.
+        """
+        scores = self.score_samples(X)
+        return float(-2.0 * scores.sum() + self._free() * np.log(len(scores)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        framed = self.law == "auto" or not isinstance(self.law, str)
+        tags.input_tags.allow_nan = not isinstance(self.law, str)
+        tags.input_tags.string = framed
+        return tags
+
+    def _free(self) -> int:
+        from mixle.stats.counting import free_parameters
+
+        return free_parameters(self.model_)
+
+    def _opened(self, X: Any) -> tuple[Any, Any]:
+        """Return the rows of the first fit and the estimator, after checking the parameters."""
+        from mixle.stats import DiagonalGaussianEstimator, MixtureEstimator, MultivariateGaussianEstimator
+        from mixle.tables import Schema, schema
+
+        if isinstance(self.law, str) and self.law not in _LAWS:
+            raise ValueError(f"law must be one of {', '.join(_LAWS)}, or a Schema; not {self.law!r}")
+        if isinstance(self.law, Schema) or (self.law == "auto" and _is_frame(X)):
+            validate_data(self, X, skip_check_array=True)
+            chosen = self.law if isinstance(self.law, Schema) else schema(X)
+            self.schema_: Schema | None = chosen
+            return chosen.read(X), chosen.estimator(self.n_components)
+        rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        self.schema_ = None
+        kind = MultivariateGaussianEstimator if self.law == "full" else DiagonalGaussianEstimator
+        return rows, MixtureEstimator([kind(rows.shape[1], min_covar=self.reg_covar)] * self.n_components)
+
+    def _read(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if self.schema_ is None:
+            return validate_data(self, X, dtype=np.float64, reset=False)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return self.schema_.read(X)
+
+    def _optimised(self, rows: Any, estimator: Any, weights: Any) -> Any:
+        from mixle.inference import best_of, optimize
+        from mixle.tables.fitting import START_ROWS, shards_for
+        from mixle.utils.parallel.planner import encoded_data
+
+        backend, pool = self._pool()
+        if weights is not None:
+            pool["weights"] = weights
+        delta, init_p = self.tol * len(rows), 1.0 if len(rows) <= START_ROWS else 0.1
+        rng = check_random_state(0 if self.random_state is None else self.random_state)
+        previous = getattr(self, "model_", None) if self.warm_start else None
+        with (
+            warnings.catch_warnings(),
+            encoded_data(rows, estimator, backend=backend, num_shards=shards_for(len(rows)), **pool) as handle,
+        ):
+            warnings.simplefilter("ignore", UserWarning)  # what did not converge is told by ConvergenceWarning
+            if previous is not None:
+                return optimize(
+                    None, estimator, max_its=self.max_iter, delta=delta, prev_estimate=previous, enc_data=handle
+                )
+            return best_of(None, None, estimator, self.n_init, self.max_iter, init_p, delta, rng, enc_data=handle)[1]
+
+    def _pool(self) -> tuple[str, dict[str, Any]]:
+        from mixle.utils.parallel.planning.discover import usable_cpus
+
+        workers = self.n_jobs
+        if workers is not None and workers < 0:
+            workers = max(1, usable_cpus() + 1 + workers)
+        backend = self.backend or ("mp" if workers is not None and workers > 1 else "local")
+        return backend, {} if workers is None or backend == "local" else {"num_workers": workers}
+
+    def _posterior(self, rows: Any) -> np.ndarray:
+        if self.schema_ is not None:
+            from mixle.tables.results import Fit
+
+            return Fit(self.model_, self.schema_).predict_proba(rows)
+        payload = self.model_.dist_to_encoder().seq_encode(rows)
+        found = np.asarray(self.model_.seq_posterior(payload))
+        lost = ~(found.sum(axis=1) > 0.0)
+        found[lost] = self.weights_
+        return found
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns") and not isinstance(X, np.ndarray)

@@ -1,0 +1,30 @@
+"""From a table to a fitted mixture: schemas, fits, and what they say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mixle.tables.fitting import fit
+    from mixle.tables.results import Fit, load
+    from mixle.tables.rules import RULES
+    from mixle.tables.schemas import Field, Schema, schema
+
+__all__ = ["RULES", "Field", "Fit", "Schema", "fit", "load", "schema"]
+
+_HOMES = {"Field": "schemas", "Schema": "schemas", "schema": "schemas", "RULES": "rules"}
+_HOMES |= {"fit": "fitting", "Fit": "results", "load": "results"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"mixle.tables.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,239 @@
+"""Which family fits a column: the rules by which `mixle.schema` chooses, each with the reason it prints."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mixle.errors import SchemaError
+from mixle.stats.label_column import LabelColumn
+from mixle.stats.reading import is_missing
+
+__all__ = ["RULES", "Choice", "choose"]
+
+#: Text, in the order in which the rules are tried.
+RULES = """\
+no value in any row                         left out
+the same value in every row                 left out
+true and false, or 0 and 1                  Bernoulli
+text                                        Categorical; left out if it looks like a name for each row
+1, 2, 3, ... or 0, 1, 2, ... down the rows  left out: the number of the row
+whole numbers, few of them                  IntegerCategorical
+whole numbers >= 0, no larger than 1000     Poisson, NegativeBinomial where they spread more; Gaussian where less,
+                                            or where the smallest is above half the mean
+numbers > 0 with a long tail                LogGaussian or Gamma, whichever fits the column better
+any other number                            Gaussian
+dates                                       as numbers: days since 1970-01-01
+some values missing                         Optional around the family
+Never guessed: shares (Beta), angles (VonMises), heavy tails (StudentT). Say so with schema.replace(column="Beta")."""
+
+FEW, LARGEST_COUNT, MOST_LABELS, TAIL = 12, 1000, 1000, 1.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the rules say of one column.
+
+    Attributes
+    ----------
+    family : str
+        Name of the family without ``Estimator``, or ``"Ignored"``.
+    reason : str
+        Why, in the words that the schema prints.
+    arguments : dict
+        Arguments of the family's estimator.
+    missing : int
+        Number of rows without a value.
+    """
+
+    family: str
+    reason: str
+    arguments: dict[str, Any]
+    missing: int
+
+
+def choose(name: Any, values: Any) -> Choice:
+    """Return the family for a column, with the reason.
+
+    Parameters
+    ----------
+    name : object
+        Name of the column, for messages.
+    values : ndarray or list
+        Its values, None or NaN where missing.
+
+    Raises
+    ------
+    SchemaError
+        If the values are not of one kind (text, numbers, truth values), not finite, or no single values.
+
+    Examples
+    --------
+    >>> choose("x", [0.5, None, -1.25, 3.0]).family
+    'Gaussian'
+    >>> choose("city", ["Rome", "Oslo", "Rome", "Rome"]).reason
+    'text with 2 different values'
+    """
+    if isinstance(values, LabelColumn):
+        missing = int(values.missing.sum())
+        return _labels(values.counts(), missing) if missing < len(values) else _nothing(missing)
+    there, missing = _present(values)
+    if not len(there):
+        return _nothing(missing)
+    kind = _kind(name, there, values)
+    if kind == "text":
+        return _labels(Counter(there), missing)
+    numbers_ = np.asarray(there, dtype=float)
+    if not np.isfinite(numbers_).all():
+        raise SchemaError(
+            f"column {name!r} holds an infinity (row {_row_of(values, lambda v: math.isinf(float(v)))}); "
+            "replace it by a missing value (None or NaN) or leave the row out"
+        )
+    low, high = float(numbers_.min()), float(numbers_.max())
+    if low == high and not missing:
+        return Choice("Ignored", f"the same value in every row: {low:.6g}", {}, missing)
+    if kind == "truth" or ({low, high} <= {0.0, 1.0} and bool(np.isin(numbers_, (0.0, 1.0)).all())):
+        share = f"{100 * float(numbers_.mean()):.3g} % true"
+        return Choice("Bernoulli", f"{'true and false' if kind == 'truth' else '0 and 1'}, {share}", {}, missing)
+    if low == high:
+        return Choice("Categorical", f"one value ({low:.6g}) or none: whether it is there", {}, missing)
+    if bool((numbers_ == np.floor(numbers_)).all()) and max(-low, high) < 2**53:
+        found = _whole(numbers_, missing)
+        if found is not None:
+            return found
+    return _measure(numbers_, missing)
+
+
+def _present(values: Any) -> tuple[Any, int]:
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuf":
+        if values.dtype.kind != "f":
+            return values, 0
+        there = values[~np.isnan(values)]
+        return there, len(values) - len(there)
+    known = [value for value in values if not is_missing(value)]
+    return known, len(values) - len(known)
+
+
+def _row_of(values: Any, test: Any) -> int:
+    return next(i for i, value in enumerate(values) if not is_missing(value) and test(value))
+
+
+def _kind(name: Any, there: Any, values: Any) -> str:
+    """Return ``"text"``, ``"truth"`` or ``"number"``."""
+    if isinstance(there, np.ndarray):
+        return "truth" if there.dtype.kind == "b" else "number"
+    kinds = {kind: _kind_of(kind) for kind in dict.fromkeys(map(type, there))}
+    for kind, found in kinds.items():
+        if found == "":
+            row = _row_of(values, lambda v, kind=kind: type(v) is kind)
+            raise SchemaError(
+                f"column {name!r} holds a {kind.__name__} (row {row}: {values[row]!r:.60}), not one value per row; "
+                f"leave it out with columns=, or turn it into columns of single values"
+            )
+    if len(set(kinds.values())) > 1:
+        shown = []
+        for found in dict.fromkeys(kinds.values()):
+            row = _row_of(values, lambda v, found=found: kinds[type(v)] == found)
+            shown.append(f"{found} (row {row}: {values[row]!r:.60})")
+        raise SchemaError(
+            f"column {name!r} mixes {' and '.join(shown)}; make it one kind, "
+            f"for example df[{name!r}] = df[{name!r}].astype(str) or pandas.to_numeric(df[{name!r}], errors='coerce')"
+        )
+    return kinds[type(there[0])]
+
+
+def _kind_of(kind: type) -> str:
+    import decimal
+
+    if issubclass(kind, (bool, np.bool_)):
+        return "truth"
+    if issubclass(kind, (numbers.Real, decimal.Decimal)):
+        return "number"
+    return "text" if issubclass(kind, (str, bytes)) else ""
+
+
+def _nothing(missing: int) -> Choice:
+    return Choice("Ignored", f"no value in any of {missing} rows", {}, missing)
+
+
+def _labels(counts: Mapping[Any, int], missing: int) -> Choice:
+    found, rows = len(counts), sum(counts.values())
+    if found == 1:
+        (label,) = counts
+        if missing:
+            return Choice("Categorical", f"one value ({label!r:.40}) or none: whether it is there", {}, missing)
+        return Choice("Ignored", f"the same value in every row: {label!r:.40}", {}, missing)
+    if found > MOST_LABELS or (found > 20 and 2 * found > rows):
+        why = f"text with {found:,} different values in {rows:,} rows, like a name for each"
+        return Choice("Ignored", f"{why}; replace(...='Categorical') takes it all the same", {}, missing)
+    return Choice("Categorical", f"text with {found} different values", {}, missing)
+
+
+def _whole(values: np.ndarray, missing: int) -> Choice | None:
+    """Return the choice for whole numbers, or None if they are to be taken as measures."""
+    rows, low, high = len(values), int(values.min()), int(values.max())
+    if rows > 20 and low in {0, 1} and high - low == rows - 1 and bool((np.diff(values) == 1.0).all()):
+        return Choice("Ignored", "the number of the row", {}, missing)
+    distinct = len(np.unique(values)) if high - low <= 10 * FEW else FEW + 1
+    if distinct <= FEW and high - low < 4 * FEW and rows >= 5 * distinct:
+        reason = f"whole numbers {low} to {high}, {distinct} different"
+        return Choice("IntegerCategorical", reason, {"min_val": low, "max_val": high}, missing)
+    if low < 0 or high > LARGEST_COUNT:
+        return None
+    mean = float(values.mean())
+    if 2 * low > mean:
+        return Choice("Gaussian", f"whole numbers {low} to {high}, far from 0", _floor(values), missing)
+    spread = float(values.var()) / mean
+    about = f"counts {low} to {high}, variance {spread:.2g} x mean"
+    if spread < 0.5:
+        return Choice("Gaussian", f"whole numbers; {about}: too even for counts", _floor(values), missing)
+    return Choice("NegativeBinomial" if spread > 1.5 else "Poisson", about, {}, missing)
+
+
+def _measure(values: np.ndarray, missing: int) -> Choice:
+    low, high = float(values.min()), float(values.max())
+    about = f"numbers {low:.4g} to {high:.4g}"
+    if low > 0.0:
+        logs = np.log(values)
+        skew, log_skew = _skewness(values), _skewness(logs)
+        if skew > TAIL and abs(log_skew) < skew:
+            gamma, log_gaussian = _gamma_fit(values, logs), _log_gaussian_fit(logs)
+            about += f", all > 0, with a long tail (skewness {skew:.2g})"
+            if gamma > log_gaussian:
+                return Choice("Gamma", about, {}, missing)
+            return Choice("LogGaussian", about, _floor(logs), missing)
+    return Choice("Gaussian", about, _floor(values), missing)
+
+
+def _floor(values: np.ndarray) -> dict[str, Any]:
+    """Return the variance floor that keeps a cluster from closing in on one row: a millionth of the column's."""
+    variance = float(values.var())
+    return {"min_covar": 1e-6 * variance} if 0.0 < 1e-6 * variance < math.inf else {}
+
+
+def _skewness(values: np.ndarray) -> float:
+    spread = float(values.std())
+    if not 0.0 < spread < math.inf:
+        return 0.0
+    return float((((values - values.mean()) / spread) ** 3).mean())
+
+
+def _gamma_fit(values: np.ndarray, logs: np.ndarray) -> float:
+    """Return the mean log-density of the Gamma law near its maximum (Minka 2002, eq. 7: the start of his iteration)."""
+    mean, mean_log = float(values.mean()), float(logs.mean())
+    gap = math.log(mean) - mean_log
+    if gap <= 0.0:
+        return -math.inf
+    k = (3.0 - gap + math.sqrt((gap - 3.0) ** 2 + 24.0 * gap)) / (12.0 * gap)
+    return k * math.log(k / mean) - math.lgamma(k) + (k - 1.0) * mean_log - k
+
+
+def _log_gaussian_fit(logs: np.ndarray) -> float:
+    variance = float(logs.var())
+    return -float(logs.mean()) - 0.5 * math.log(2.0 * math.pi * math.e * variance) if variance > 0.0 else math.inf

@@ -1,0 +1,118 @@
+"""``mixle fit``, ``score`` and ``sample`` from a file to a file."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+import mixle
+from mixle.cli.main import main
+
+ROWS = [
+    (("tea", "coffee")[i % 2], i % 2 * 7 + 0.1 * (i * 7 % 11), "" if i % 9 == 0 else i % 5 + 0.5) for i in range(60)
+]
+
+
+@pytest.fixture
+def table(tmp_path):
+    place = tmp_path / "t.csv"
+    place.write_text("drink,grams,price\n" + "".join(f"{a},{b},{c}\n" for a, b, c in ROWS))
+    return place
+
+
+@pytest.fixture
+def model(table, tmp_path, capsys):
+    place = tmp_path / "m.json"
+    assert main(["fit", str(table), "--components", "2", "--out", str(place)]) == 0
+    capsys.readouterr()
+    return place
+
+
+def test_fit_says_schema_report_clusters_and_what_next(table, tmp_path, capsys):
+    out = tmp_path / "m.json"
+    assert main(["fit", str(table), "--components", "1-2", "--trials", "1", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    for words in ("price   Optional Gaussian", "BIC by number of clusters: 1: ", "Cluster 0: 50.0 %", "sha256 "):
+        assert words in said
+    assert said.splitlines()[-1] == f"Saved. Next: mixle score {out} {table}"
+    assert f"sha256 {mixle.load(out).model.digest()}" in said
+
+
+def test_fit_as_json_on_a_pool(table, capsys):
+    words = ["fit", str(table), "--components", "2", "--family", "price=Ignored", "--json"]
+    assert main(words) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert main([*words, "--backend", "mp", "--workers", "2"]) == 0
+    assert json.loads(capsys.readouterr().out) == alone
+    assert alone["families"] == {"drink": "Categorical", "grams": "Gaussian", "price": "Ignored"}
+    assert sum(alone["weights"]) == pytest.approx(1.0)
+
+
+def test_score(table, model, capsys):
+    assert main(["score", str(model), str(table)]) == 0
+    assert capsys.readouterr().out.startswith("60 rows, mean log-density ")
+    assert main(["score", str(model), str(table), "--rows"]) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert main(["score", str(model), str(table), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [int(line["cluster"]) for line in lines] == told["clusters"] == mixle.load(model).predict(table).tolist()
+    assert [float(line["log_density"]) for line in lines] == told["log_density"]
+    assert told["mean_log_density"] == pytest.approx(np.mean(told["log_density"]))
+
+
+def test_score_of_a_label_never_seen(table, model, capsys):
+    table.write_text("drink,grams,price\nmate,0.1,1.5\ntea,0.1,1.5\n")
+    assert main(["score", str(model), str(table)]) == 0
+    assert "1 of them hold a value that the fit thinks impossible" in capsys.readouterr().out
+    assert main(["score", str(model), str(table), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["log_density"][0] is told["mean_log_density"] is None
+
+
+def test_sample(model, capsys):
+    assert main(["sample", str(model), "-n", "5", "--seed", "2"]) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert main(["sample", str(model), "-n", "5", "--seed", "2", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [line["drink"] for line in lines] == [row["drink"] for row in rows]
+    assert len(rows) == 5
+
+
+def test_an_unsettled_fit_is_noted(table, capsys):
+    assert main(["fit", str(table), "--components", "2", "--iterations", "1"]) == 0
+    assert "mixle: EM stopped after 1 iteration before convergence" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "nowhere.csv"], "'nowhere.csv' is no file here"),
+        (["fit", "{table}", "--family", "tea=Gamma"], "the schema has no columns ['tea']"),
+        (["fit", "{table}", "--components", "99"], "60 rows cannot make 99 clusters"),
+        (["fit", "{table}", "--components", "2", "--backend", "nope"], "nope"),
+        (["fit", "{table}", "--components", "1", "--out", "{folder}/no/m.json"], "No such file or directory"),
+        (["score", "{table}", "{table}"], "is not a fit saved by mixle"),
+        (["score", "{folder}/none.json", "{table}"], "No such file or directory"),
+        (["sample", "{folder}"], "{folder}: "),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_requests_that_cannot_be_carried_out(table, tmp_path, capsys, words, message):
+    assert main([word.format(table=table, folder=tmp_path) for word in words]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("mixle: ")
+    assert message.format(folder=tmp_path) in said.err
+    assert not said.out
+
+
+@pytest.mark.parametrize(
+    "words", [["fit", "t", "--components", "0"], ["fit", "t", "--components", "6-2"], ["fit", "t", "--family", "a"],
+              ["fit", "t", "--workers", "2"], ["sample", "m", "-n", "0"]], ids=" ".join,
+)  # fmt: skip
+def test_words_that_make_no_sense_end_with_usage(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "usage: mixle" in capsys.readouterr().err
