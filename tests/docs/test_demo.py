@@ -10,7 +10,7 @@ import pytest
 from mixle.cli import datasets, demo
 from mixle.cli.main import main
 from mixle.errors import MissingPackage
-from mixle.utils.parallel.planning import discover
+from mixle.utils.parallel.planning import limits
 
 
 def run_demo(*words):
@@ -41,8 +41,8 @@ def test_flights_on_a_pool_and_on_one_core():
 
 @pytest.mark.parametrize(("limit", "cores"), [(1, 1), (64, 8)])
 def test_the_default_pool_heeds_the_limit_of_a_container(monkeypatch, limit, cores):
-    monkeypatch.setattr(discover.os, "sched_getaffinity", lambda _: set(range(64)), raising=False)
-    monkeypatch.setattr(discover, "_cgroup_cpus", lambda: limit)
+    monkeypatch.setattr(limits, "_affinity", lambda: 64)
+    monkeypatch.setattr(limits, "_group_limits", lambda _: iter([("cpus", "cgroup", float(limit))]))
     assert demo.usable_cores() == cores
 
 

@@ -384,3 +384,8 @@ def test_numpy_rows_are_the_same_as_python_rows(leaf):
     objects[:] = leaf.rows
     assert scores(leaf.dist, objects).tobytes() == scores(leaf.dist, leaf.rows).tobytes()
     assert bits(statistic(leaf.estimator, array)) == bits(statistic(leaf.estimator, leaf.rows))
+
+
+def test_every_model_counts_its_free_parameters(model):
+    nothing_to_fit = (st.NullDistribution, st.IgnoredDistribution, st.PointMassDistribution)
+    assert (free_parameters(model.dist) == 0) == isinstance(model.dist, nothing_to_fit)

@@ -50,7 +50,7 @@ BAD = [
     ({"objective": "map2"}, ValueError, "objective must be one of auto, mle, map, vb"),
     ({"structure": "on"}, ValueError, "structure must be one of auto, off"),
     ({"schedule": "lazy"}, ValueError, "schedule must be one of auto, full"),
-    ({"strategy": "online"}, ValueError, "strategy 'online' is not available"),
+    ({"strategy": "online"}, ValueError, "strategy must be one of None, em, squarem; not 'online'"),
     ({"engine": "torch"}, ValueError, "engine 'torch' is not available"),
     ({"precision": "float32"}, ValueError, "precision 'float32' is not available"),
     ({"precision": np.float32}, ValueError, "float64"),

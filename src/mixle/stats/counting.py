@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ import numpy as np
 __all__ = ["free_parameters"]
 
 #: Arguments that are given, not fitted.
-_GIVEN = {"BinomialDistribution": {"n"}, "DirichletMultinomialDistribution": {"n"}, "PointMassDistribution": {"value"}}
-_GIVEN |= {"IntegerCategoricalDistribution": {"min_val"}}
+_GIVEN = {"Binomial": {"n"}, "DirichletMultinomial": {"n"}, "PointMass": {"value"}}
+_GIVEN |= {"IntegerCategorical": {"min_val"}}
 #: Arguments that sum to one, or have length one: one entry is not free.
-_BOUND = {"CategoricalDistribution": {"pmap"}, "IntegerCategoricalDistribution": {"p_vec"}}
-_BOUND |= {"VonMisesFisherDistribution": {"mu"}}
+_BOUND = {"Categorical": {"pmap"}, "IntegerCategorical": {"p_vec"}}
+_BOUND |= {"VonMisesFisher": {"mu"}}
 #: Symmetric matrices.
-_SYMMETRIC = {"MultivariateGaussianDistribution": {"covar"}, "MultivariateStudentTDistribution": {"shape"}}
+_SYMMETRIC = {"MultivariateGaussian": {"covar"}, "MultivariateStudentT": {"shape"}}
 
 
 def free_parameters(model: Any) -> int:
@@ -44,25 +45,70 @@ def free_parameters(model: Any) -> int:
     own = getattr(model, "free_parameters", None)
     if callable(own):
         return int(own())
-    name = type(model).__name__
-    if name in {"NullDistribution", "IgnoredDistribution"}:
-        return 0
-    if name == "StudentTDistribution":
-        return 3
-    if name == "OptionalDistribution":
-        return free_parameters(model.dist) + (model.p is not None)
-    if name == "MixtureDistribution":
-        return len(model.components) - 1 + sum(map(free_parameters, model.components))
-    if name == "HiddenMarkovModelDistribution":
-        return len(model.w) ** 2 - 1 + sum(map(free_parameters, model.topics)) + _length(model)
-    if name == "SequenceDistribution":
-        return free_parameters(model.dist) + _length(model)
+    name = type(model).__name__.removesuffix("Distribution")
+    rule = _RULES.get(name)
+    if rule is not None:
+        return int(rule(model))
     if hasattr(model, "dists"):
-        return sum(map(free_parameters, model.dists))
+        return _all(model.dists)
     given, bound = _GIVEN.get(name, set()), _BOUND.get(name, set())
     sizes = {field: _size(getattr(model, field)) for field in model._fields if field not in given}
     half = sum(_triangle(sizes[field]) - sizes[field] for field in _SYMMETRIC.get(name, set()))
     return int(sum(sizes.values()) - sum(sizes[field] > 0 for field in bound) + half)
+
+
+def _all(parts: Iterable[Any]) -> int:
+    return sum(map(free_parameters, parts))
+
+
+def _mixture(model: Any) -> int:
+    return len(model.components) - 1 + _all(model.components)
+
+
+def _chain(model: Any) -> int:
+    rows = sum(max(0, len(row) - 1) for row in model.transition_map.values())
+    return max(0, len(model.init_prob_map) - 1) + rows + _length(model)
+
+
+def _integer_chain(model: Any) -> int:
+    start = 0 if model.init_dist is None else free_parameters(model.init_dist)
+    return _size(model.cond_dist) - len(model.cond_dist) + start + _length(model)
+
+
+def _joint(model: Any) -> int:
+    return _size(model.joint_weights) - 1 + _all(model.components1) + _all(model.components2)
+
+
+def _hierarchical(model: Any) -> int:
+    shares = _size(model.topic_weights) - len(model.topic_weights)
+    return len(model.mixture_weights) - 1 + shares + _all(model.topics) + _length(model)
+
+
+def _factors(model: Any) -> int:
+    """Count the covariance of principal components: factors that a rotation turns are the same."""
+    d, q = np.shape(model.w)
+    return int(d * q - q * (q - 1) // 2 + d + 1)
+
+
+_RULES: dict[str, Callable[[Any], int]] = {
+    "Null": lambda _: 0,
+    "Ignored": lambda _: 0,
+    "StudentT": lambda _: 3,
+    "Logistic": lambda _: 2,
+    "Gumbel": lambda _: 2,
+    "Optional": lambda m: free_parameters(m.dist) + (m.p is not None),
+    "Mixture": _mixture,
+    "GaussianMixture": _mixture,
+    "HeterogeneousMixture": _mixture,
+    "SemiSupervisedMixture": _mixture,
+    "JointMixture": _joint,
+    "HierarchicalMixture": _hierarchical,
+    "HiddenMarkovModel": lambda m: len(m.w) ** 2 - 1 + _all(m.topics) + _length(m),
+    "Sequence": lambda m: free_parameters(m.dist) + _length(m),
+    "MarkovChain": _chain,
+    "IntegerMarkovChain": _integer_chain,
+    "ProbabilisticPCA": _factors,
+}
 
 
 def _length(model: Any) -> int:
