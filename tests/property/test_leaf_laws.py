@@ -11,6 +11,7 @@ import mixle.stats as st
 from bits import bits, fold, statistic
 from mixle.errors import ContractError, RowError, SupportError, UnscorableObservation
 from mixle.stats import scale_suff_stat, validate_estimator_keys
+from mixle.stats.counting import free_parameters
 from models import MODELS
 
 NAMES = sorted(MODELS)
