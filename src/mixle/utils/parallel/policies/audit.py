@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from mixle.errors import ContractError, RoundLosses
 from mixle.utils.parallel.folding.tasks import Accumulate
 from mixle.utils.parallel.policies.base import Policy
+from mixle.utils.parallel.policies.beside import beside
 from mixle.utils.parallel.policies.hearing import Hearing
 from mixle.utils.parallel.policies.invariants import Invariants
 from mixle.utils.parallel.policies.quarantine import gather, live_workers
@@ -150,18 +151,33 @@ class Audit(Policy):
 
     def _audited(self, task: Accumulate) -> Iterator[Result]:
         results: dict[int, Result] = {}
-        arrived = self.inner.map(task)
+        seconds: dict[int, Result] = {}
+        chosen = self._draw(self.sizes)
         try:
-            for result in arrived:
-                results[result.shard] = result
+            for result in beside(self.inner, task, self._seconds(chosen)):
+                (seconds if result.receipt.pop("second", False) else results)[result.shard] = result
         except RoundLosses:
+            self._selection.back(chosen)
             yield from results.values()
             raise
         if all(result.error is None for result in results.values()):
             unbalanced = self._invariants.broken(task, results, self._at_home) if self.invariants else []
-            results.update(self._hold(task, results, results, self.quarantine, unbalanced))
+            results.update(self._hold(task, chosen, results, seconds, self.quarantine, unbalanced))
             self.last_unbalanced = unbalanced
+        else:
+            self._selection.back(chosen)
         yield from results.values()
+
+    def _seconds(self, chosen: Iterable[int]) -> dict[int, list[int]]:
+        """Return who computes shards a second time: a worker other than the one where they live."""
+        owner = getattr(self.inner, "owner", None)
+        assignment: dict[int, list[int]] = {}
+        live = live_workers(self.inner)
+        for shard in chosen if owner is not None else ():
+            worker = self.choose(shard, "audit", [one for one in live if one != owner[shard]])
+            if worker is not None:
+                assignment.setdefault(worker, []).append(shard)
+        return assignment
 
     def audit(self, task: Task, shards: Iterable[int], quarantine: bool = True) -> list[SDCAuditReceipt]:
         """Audit shards outside a round: both sides are computed, nothing is folded.
@@ -190,11 +206,10 @@ class Audit(Policy):
         if unknown:
             raise ContractError(f"there are no shards {unknown}: this handle has shards 0 ... {max(self.sizes)}")
 
-        def primary(chosen: Sequence[int]) -> dict[int, Result]:
-            found = self._at_home(task, chosen)
-            return {shard: result for shard, result in found.items() if result.error is None}
-
-        self._hold(task, shards, primary, quarantine)
+        chosen = self._draw(shards)
+        found = self._at_home(task, chosen)
+        primary = {shard: result for shard, result in found.items() if result.error is None}
+        self._hold(task, chosen, primary, {}, quarantine)
         return self.last_mismatches
 
     def _at_home(self, task: Task, shards: Iterable[int]) -> dict[int, Result]:
@@ -208,21 +223,23 @@ class Audit(Policy):
             homes.setdefault(owner.get(shard, 0), []).append(shard)
         return gather(self.inner, task, homes)
 
+    def _draw(self, shards: Iterable[int]) -> list[int]:
+        """Return the shards to audit in this round."""
+        return self._selection.draw(shards, self.rng) if self._may_audit() else []
+
     def _hold(
         self,
         task: Task,
-        shards: Iterable[int],
-        primary: dict[int, Result] | Callable[[Sequence[int]], dict[int, Result]],
+        chosen: Iterable[int],
+        primary: Mapping[int, Result],
+        seconds: Mapping[int, Result],
         quarantine: bool,
         unbalanced: Sequence[int] = (),
     ) -> dict[int, Result]:
-        """Draw shards, hear them, keep the record; return what is to be folded instead of what was delivered."""
+        """Hear shards, keep the record; return what is to be folded instead of what was delivered."""
         self.round += 1
-        chosen = self._selection.draw(shards, self.rng) if self._may_audit() else []
-        results = primary(chosen) if callable(primary) and chosen else primary
-        hearing = Hearing(self, task, {} if callable(results) else results, quarantine)
-        if chosen or unbalanced:
-            hearing.hold({shard for shard in (*chosen, *unbalanced) if shard in hearing.primary}, set(unbalanced))
+        hearing = Hearing(self, task, primary, quarantine)
+        hearing.hold({shard for shard in (*chosen, *unbalanced) if shard in primary}, set(unbalanced), seconds)
         found = {receipt.shard_id for receipt in hearing.receipts}
         self._invariants.excuse(hearing.audited.intersection(unbalanced) - found)
         for shard in hearing.audited:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mixle.utils.parallel.policies.assignment import spread
 from mixle.utils.parallel.policies.ballots import Ballot, identical, judge, listen
 from mixle.utils.parallel.policies.canonical import sha256
 from mixle.utils.parallel.policies.compare import Comparison
@@ -71,11 +72,31 @@ class Hearing:
         self.evaluations = 0
         self.kept: dict[int, Result] = {}
 
-    def hold(self, shards: Iterable[int], urgent: Collection[int] = ()) -> None:
-        """Audit the given shards, ascending; where no other worker can, the driver computes the urgent ones."""
+    def hold(
+        self, shards: Iterable[int], urgent: Collection[int] = (), seconds: Mapping[int, Result] | None = None
+    ) -> None:
+        """Audit the given shards, ascending; where no other worker can, the driver computes the urgent ones.
+
+        Parameters
+        ----------
+        shards : iterable of int
+            What to audit.
+        urgent : collection of int
+            Those of them that are known not to add up.
+        seconds : mapping of int to Result, optional
+            What other workers have computed already.
+        """
         primaries = {shard: self._hear(self.primary[shard], "primary") for shard in sorted(shards)}
         disputes = {}
-        second = self._ask(primaries, "audit", {s: {b.worker} for s, b in primaries.items()})
+        second = {
+            shard: self._hear(result, "audit")
+            for shard, result in sorted((seconds or {}).items())
+            if shard in primaries
+            and result.error is None
+            and worker_of(result, self.transport) != primaries[shard].worker
+        }
+        missing = {shard: {ballot.worker} for shard, ballot in primaries.items() if shard not in second}
+        second.update(self._ask(missing, "audit", missing))
         for shard in set(urgent).difference(second):
             own = self.policy.recompute(self.task, shard)
             if own is not None:
@@ -124,7 +145,9 @@ class Hearing:
             if not dispute.found.match:
                 dispute.status = self._suspect(dispute)
             self.kept[shard] = self._confirmed(shard, dispute).result
+        doubted = self._doubted(disputes)
         self._retire_suspects(disputes)
+        self._discard(doubted, set(disputes))
         self.receipts += [self._receipt(shard, dispute) for shard, dispute in disputes.items()]
 
     def _suspect(self, dispute: _Dispute) -> str:
@@ -162,6 +185,35 @@ class Hearing:
                 "arm_corruption(None), or build a new handle from the rows"
             )
         return (trusted or ballots)[0]
+
+    def _doubted(self, disputes: Mapping[int, _Dispute]) -> set[int]:
+        """Return the workers that said something else than what is confirmed, by more than the envelope."""
+        doubted = {one.suspect for one in disputes.values() if one.suspect is not None}
+        for shard, dispute in disputes.items():
+            confirmed = Ballot(self.kept[shard], -1)
+            for ballot in dispute.ballots if not dispute.found.match else ():
+                if not judge(ballot, confirmed, self.policy.rtol, self.policy.atol).match:
+                    doubted.add(ballot.worker)
+        return doubted - {-1}
+
+    def _discard(self, doubted: set[int], confirmed: Collection[int]) -> None:
+        """Compute again what a doubted worker delivered in this round and nobody has confirmed.
+
+        Others compute it, or else the driver. Only where neither can does the delivery stand.
+        """
+        held = {s: worker_of(self.kept.get(s, result), self.transport) for s, result in self.primary.items()}
+        lost = [s for s, worker in held.items() if worker in doubted and s not in confirmed]
+        trusted = [worker for worker in live_workers(self.transport) if worker not in doubted]
+        found: dict[int, Result] = {}
+        if lost and trusted:
+            placement = spread(lost, self.transport.sizes, dict.fromkeys(trusted, 0.0))
+            found = gather(self.transport, self.task, placement)
+        for shard in lost:
+            result = found.get(shard)
+            if result is None or result.error is not None or worker_of(result, self.transport) in doubted:
+                result = self.policy.recompute(self.task, shard)
+            if result is not None:
+                self.kept[shard] = result
 
     def _retire_suspects(self, disputes: Mapping[int, _Dispute]) -> None:
         """Retire suspects in the order of shards; what a retired worker says of others is not believed any more."""
