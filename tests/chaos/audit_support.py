@@ -96,8 +96,8 @@ class Meeting:
     """An estimator whose first process at the rows of a value waits until a second one is at them, too."""
 
     def __init__(self, inner, folder, value):
-        self.inner, self.folder, self.row = inner, str(folder), value
-        os.mkfifo(os.path.join(self.folder, "door"))
+        self.inner, self.folder, self.row = inner, Path(folder), value
+        os.mkfifo(self.folder / "door")
 
     def accumulator_factory(self):
         return Factory(self)
@@ -115,9 +115,9 @@ class Meeting:
         if float(np.asarray(enc)[0]) != self.row:
             return
         try:
-            os.mkdir(os.path.join(self.folder, "first"))
+            (self.folder / "first").mkdir()
             way = "rb"
         except FileExistsError:
             way = "wb"
-        with open(os.path.join(self.folder, "door"), way):
+        with (self.folder / "door").open(way):
             pass

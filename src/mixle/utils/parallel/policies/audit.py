@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,14 @@ import numpy as np
 
 from mixle.errors import ContractError, RoundLosses
 from mixle.utils.parallel.folding.tasks import Accumulate
+from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.base import Policy
 from mixle.utils.parallel.policies.beside import beside
+from mixle.utils.parallel.policies.driver import DriverChecks
 from mixle.utils.parallel.policies.hearing import Hearing
+from mixle.utils.parallel.policies.intake import Intake
 from mixle.utils.parallel.policies.invariants import Invariants
-from mixle.utils.parallel.policies.quarantine import gather, live_workers
+from mixle.utils.parallel.policies.quarantine import gather, live_workers, worker_of
 from mixle.utils.parallel.policies.receipts import ENVELOPE, SDCAuditReceipt
 from mixle.utils.parallel.policies.selection import Selection
 
@@ -64,6 +67,8 @@ class Audit(Policy):
         Shards of the last round that did not add up.
     receipts : list of SDCAuditReceipt
         Every difference so far; those inside the envelope have ``comparison_mode="exact/v1"``.
+    alarms : list of Alarm
+        Every other check that failed: digests of rows and models, sums that do not add up.
     last_shards : set of int
         Shards audited in the last round.
     last_mismatches : list of SDCAuditReceipt
@@ -119,6 +124,9 @@ class Audit(Policy):
         self.hook: Hook | None = None
         self._selection = Selection(self.rate)
         self._invariants = Invariants()
+        self._driver = DriverChecks(self)
+        self._intake = Intake(self.inner, self.recompute)
+        self.alarms: list[Alarm] = []
         self._partners: dict[int, int] = {}
         self._source: Source | None = None
         self._alone_told = False
@@ -153,6 +161,10 @@ class Audit(Policy):
         results: dict[int, Result] = {}
         seconds: dict[int, Result] = {}
         chosen = self._draw(self.sizes)
+        self._driver.begin()
+        if self.invariants:
+            task = replace(task, checked=self.round)
+            self._intake.begin(task)
         try:
             for result in beside(self.inner, task, self._seconds(chosen)):
                 (seconds if result.receipt.pop("second", False) else results)[result.shard] = result
@@ -161,19 +173,47 @@ class Audit(Policy):
             yield from results.values()
             raise
         if all(result.error is None for result in results.values()):
-            unbalanced = self._invariants.broken(task, results, self._at_home) if self.invariants else []
-            results.update(self._hold(task, chosen, results, seconds, self.quarantine, unbalanced))
-            self.last_unbalanced = unbalanced
+            self._judge(task, chosen, results, seconds)
         else:
             self._selection.back(chosen)
         yield from results.values()
 
+    def _judge(
+        self, task: Accumulate, chosen: Iterable[int], results: dict[int, Result], seconds: dict[int, Result]
+    ) -> None:
+        """Check what came, and put what is to be folded in its place."""
+        unbalanced: list[int] = []
+        if self.invariants:
+            self.alarms += self._intake.mend(task, results, self.round + 1)
+            self._intake.drop(seconds.values())
+            seconds = {shard: result for shard, result in seconds.items() if self.sound(result)}
+            unbalanced = self._invariants.broken(task, results, self._at_home)
+        makers = {shard: worker_of(results[shard], self.inner) for shard in unbalanced}
+        kept = self._hold(task, chosen, results, seconds, self.quarantine, unbalanced)
+        results.update(kept)
+        self.last_unbalanced = unbalanced
+        for shard, worker in makers.items():
+            outcome = "replaced by what others computed" if shard in kept else "confirmed by another computation"
+            self.alarms.append(Alarm(self.round, shard, worker, "sums", outcome))
+
+    def verified_fold(self, estimator: Any, fold: Callable[[], tuple[float, Any]]) -> tuple[float, Any]:
+        """Return what `fold` returns, checked."""
+        return self._driver.fold(estimator, fold, self._invariants if self.invariants else None)
+
+    def verified_m_step(self, model: Any, args: tuple[Any, ...]) -> Any:
+        """Return the model of an M-step, checked; `args` are those of `m_step`."""
+        return self._driver.model(model, args)
+
+    def sound(self, result: Result) -> bool:
+        """Return whether a result says to come from the right rows and the right model."""
+        return not self.invariants or self._intake.sound(result)
+
     def _seconds(self, chosen: Iterable[int]) -> dict[int, list[int]]:
         """Return who computes shards a second time: a worker other than the one where they live."""
-        owner = getattr(self.inner, "owner", None)
+        owner: Mapping[int, int] = getattr(self.inner, "owner", None) or {}
         assignment: dict[int, list[int]] = {}
         live = live_workers(self.inner)
-        for shard in chosen if owner is not None else ():
+        for shard in (one for one in chosen if one in owner):
             worker = self.choose(shard, "audit", [one for one in live if one != owner[shard]])
             if worker is not None:
                 assignment.setdefault(worker, []).append(shard)

@@ -130,7 +130,8 @@ class Hearing:
         heard = {}
         for shard in sorted(results):
             result = results[shard]
-            if result.error is None and worker_of(result, self.transport) not in barred[shard]:
+            sound = result.error is None and self.policy.sound(result)
+            if sound and worker_of(result, self.transport) not in barred[shard]:
                 heard[shard] = self._hear(result, role)
         return heard
 

@@ -4,8 +4,13 @@ A row's responsibilities add up to one, so that the weights of the components ad
 their sums of sufficient statistics to the sums over the rows (the identity behind the E-step; A. P. Dempster,
 N. M. Laird and D. B. Rubin, JRSS B 39, 1977). The right-hand sides are what a mixture of one component leaves; they do
 not depend on the model and are computed once. A residual above the bound of rounding means that a number is wrong:
-that shard is audited at once. A flip of a log-density before the responsibilities are normalised keeps the sums; only a
-recomputation sees it.
+that shard is audited at once. A flip of a log-density before the responsibilities are normalised keeps the sums; the
+identities that workers check on the way (`mixle.stats.identities`) see it on the blocks whose turn it is.
+
+Which models have what: stacked mixtures (and hidden Markov models with stacked emissions and no terminal states) the
+sums of weights, of linear and squared features, of labels and of missing rows; all hidden Markov models the counts of
+their chain; components scored by a matrix product the identities of log-densities. Mixtures of unlike families, and
+leaves on their own, have none of it: they are told by recomputation.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from mixle.utils.parallel.folding.tasks import Accumulate
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result
 
-__all__ = ["Invariants", "limit", "residual"]
+__all__ = ["Invariants", "chain_residual", "limit", "residual"]
 
 UNIT = 2.0**-53
 BLOCK = 2048  # rows per block of the E-step
@@ -118,6 +123,40 @@ def _moments(ours: Any, theirs: Any) -> list[float]:
     return [*found, _ratio(error, second + theirs.scatter[0])]
 
 
+def chain_residual(statistic: Any) -> float:
+    """Return how far the counts of a hidden chain are from each other, in units of 2^-53 of the terms added up.
+
+    Every element but the first is moved to: counts of states less initial counts are the column sums of the counts of
+    transitions.
+    """
+    with np.errstate(all="ignore"):
+        state, first = np.asarray(statistic.state_counts), np.asarray(statistic.init_counts)
+        moves = np.asarray(statistic.trans_counts)
+        total = np.add.reduce(np.abs(state))
+        found = [_ratio(state - first - np.add.reduce(moves, axis=0), total)]
+        if hasattr(statistic.emissions, "counts"):
+            found.append(_ratio(state - statistic.emissions.counts, total))
+        return float(np.max(found))
+
+
+def _tree(value: Any) -> Any:
+    """Return the tree of a statistic that is stacked, or whose emissions are; None otherwise."""
+    return getattr(_stacked(value), "tree", None)
+
+
+def _stacked(value: Any) -> Any:
+    return value.emissions if hasattr(value, "trans_counts") else value
+
+
+def _terms(result: Result) -> int:
+    """Return how many terms were added up: rows, or the elements of sequences."""
+    counts = getattr(result.value, "state_counts", None)
+    if counts is None:
+        return result.rows
+    total = float(np.add.reduce(counts))
+    return max(result.rows, int(total)) if math.isfinite(total) else result.rows
+
+
 _MEASURES: dict[str, Callable[[Any, Any], list[float]]] = {
     "LinearSums": _linear,
     "OptionalWeights": _gates,
@@ -134,38 +173,58 @@ class Invariants:
         self.data: dict[int, tuple[float, Any]] = {}
         self.slack: dict[int, float] = {}
         self.last: dict[int, float] = {}
+        self.total: tuple[float, Any] | None = None
+        self.whole = False
 
     def broken(self, task: Accumulate, results: Mapping[int, Result], compute: Compute) -> list[int]:
-        """Return the shards whose statistic does not add up, ascending.
+        """Return the shards whose statistic does not add up, or whose log-densities did not, ascending.
 
         Parameters
         ----------
         task : Accumulate
             The E-step.
         results : mapping of int to Result
-            Its results, by shard. Shards with rows that were left out are not told.
+            Its results, by shard. Sums of shards with rows that were left out are not told.
         compute : callable
             ``compute(task, shards)`` returns results by shard; asked once, for the right-hand sides.
         """
-        stacked = {s: r for s, r in results.items() if hasattr(r.value, "slots") and hasattr(r.value, "counts")}
-        if not stacked:
-            return []
-        key = (next(iter(stacked.values())).value.tree, task.estimator.__class__)
-        if key != self.key:
-            self.key, self.slack = key, {}
-            self.data = _right_hand_sides(task, stacked, compute)
-        self.last = {s: self._residual(s, r) for s, r in stacked.items() if s in self.data}
-        return sorted(
-            s for s, found in self.last.items() if not found <= self.slack.get(s, 1.0) * limit(results[s].rows)
-        )
+        known = {shard: tree for shard, result in results.items() if (tree := _tree(result.value)) is not None}
+        if known:
+            key = (next(iter(known.values())), task.estimator.__class__)
+            if key != self.key:
+                self.key, self.slack, self.total = key, {}, None
+                self.data = _right_hand_sides(task, known, compute)
+        self.whole = bool(self.data) and not any(r.receipt.get("left_out", 0) for r in results.values())
+        self.last = {s: self._residual(s, r) / limit(_terms(r)) for s, r in results.items()}
+        return sorted(s for s, found in self.last.items() if not found <= self.slack.get(s, 1.0))
 
     def _residual(self, shard: int, result: Result) -> float:
-        if result.receipt.get("left_out", 0):
-            return 0.0
-        weight, data = self.data[shard]
+        """Return the largest residual in units of 2^-53 of the terms."""
+        found = [float(result.receipt.get("identities", 0.0)) * limit(_terms(result))]
         try:
-            return residual(result.value, data, weight)
-        except (ValueError, IndexError, TypeError):  # shapes that do not fit: something is wrong with it
+            if hasattr(result.value, "trans_counts"):
+                found.append(chain_residual(result.value))
+            if shard in self.data and not result.receipt.get("left_out", 0):
+                weight, data = self.data[shard]
+                found.append(residual(_stacked(result.value), data, weight))
+        except (ValueError, IndexError, TypeError, AttributeError):  # shapes that do not fit: something is wrong
+            return math.inf
+        return max(found) if all(map(math.isfinite, found)) else math.inf
+
+    def total_residual(self, estimator: Any, value: Any) -> float | None:
+        """Return how far a folded statistic is from the data's own, in units of its bound.
+
+        None if that is not known: no sums, rows that were left out of some shard, keys that tie statistics.
+        """
+        tree = _tree(value)
+        if tree is None or not self.whole or set(self.data) != set(self.last) or tree != self.key[0]:
+            return None
+        if self.total is None:
+            self.total = _merged(estimator, [self.data[shard] for shard in sorted(self.data)])
+        weight, data = self.total
+        try:
+            return residual(_stacked(value), data, weight) / limit(BLOCK * len(self.data) + math.ceil(weight))
+        except (ValueError, IndexError, TypeError, AttributeError):
             return math.inf
 
     def excuse(self, shards: Iterable[int]) -> None:
@@ -173,17 +232,27 @@ class Invariants:
         for shard in shards:
             found = self.last.get(shard, 0.0)
             if math.isfinite(found):
-                self.slack[shard] = max(self.slack.get(shard, 1.0), 2.0 * found / limit(1))
+                self.slack[shard] = max(self.slack.get(shard, 1.0), 2.0 * found)
             else:
                 self.data.pop(shard, None)
+                self.total = None
 
 
-def _right_hand_sides(
-    task: Accumulate, stacked: Mapping[int, Result], compute: Compute
-) -> dict[int, tuple[float, Any]]:
+def _merged(estimator: Any, parts: list[tuple[float, Any]]) -> tuple[float, Any]:
+    from mixle.stats.stacking.statistic import merge_stacked
+    from mixle.stats.stacking.tree import flatten, unify
+
+    nodes = tuple(slot.node for slot in flatten(unify(list(estimator.estimators)[:1])))
+    total = parts[0][1]
+    for _, part in parts[1:]:
+        total = merge_stacked(total, part, nodes)
+    return math.fsum(weight for weight, _ in parts), total
+
+
+def _right_hand_sides(task: Accumulate, stacked: Iterable[int], compute: Compute) -> dict[int, tuple[float, Any]]:
     """Return weight and statistic of all rows of each shard, from a mixture of one component that supports them."""
     children = list(getattr(task.estimator, "estimators", None) or ())
-    components = list(getattr(task.model, "components", None) or ())
+    components = list(getattr(task.model, "components", None) or getattr(task.model, "topics", None) or ())
     data: dict[int, tuple[float, Any]] = {}
     for child, component in list(zip(children, components, strict=False))[:TRIES]:
         missing = sorted(set(stacked) - set(data))
@@ -193,15 +262,21 @@ def _right_hand_sides(
         if single is None:
             break
         for shard, result in compute(single, missing).items():
-            if result.error is None and not result.receipt.get("left_out", 0) and hasattr(result.value, "slots"):
-                data[shard] = (result.weight, result.value)
+            if result.error is None and not result.receipt.get("left_out", 0) and _tree(result.value) is not None:
+                own = _stacked(result.value)
+                data[shard] = (result.weight if own is result.value else float(own.counts[0]), own)
     return data
 
 
 def _single(task: Accumulate, child: Any, component: Any) -> Accumulate | None:
-    """Return the E-step of a mixture of one component."""
-    from mixle.stats import MixtureDistribution, MixtureEstimator
+    """Return the E-step of a mixture, or of a hidden Markov model, of one component."""
+    from mixle import stats
 
-    if type(task.estimator) is not MixtureEstimator:
-        return None
-    return Accumulate(MixtureEstimator([child]), MixtureDistribution([component], [1.0]), scored=True)
+    if type(task.estimator) is stats.MixtureEstimator:
+        mixture = stats.MixtureDistribution([component], [1.0])
+        return Accumulate(stats.MixtureEstimator([child]), mixture, scored=True)
+    if type(task.estimator) is stats.HiddenMarkovEstimator and task.model.terminal_states is None:
+        lengths = task.model.len_dist
+        chain = stats.HiddenMarkovModelDistribution([component], [1.0], [[1.0]], len_dist=lengths)
+        return Accumulate(stats.HiddenMarkovEstimator([child], task.estimator.len_estimator), chain, scored=True)
+    return None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixle.errors import PayloadError
 from mixle.utils.parallel.folding import payload
+from mixle.utils.parallel.folding.digests import rows_digest
 from mixle.utils.parallel.folding.faults import fault_of
 from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score, execute
 from mixle.utils.parallel.transports.process import system, wire
@@ -185,10 +186,13 @@ class Worker:
         if head.flags & wire.ARMED:
             self.rendezvous(head)
         self.encoded = False
-        for shard, keep in items:
+        received = getattr(task, "received", None)
+        for place, (shard, keep) in enumerate(items, 1):
             result = Result(shard, 0, 0.0, None, None, self.receipt(), fault)
             if fault is None:
                 result = self.work(task, shard, keep)
+            if received is not None and place == len(items):  # what holds after the work has held all along
+                result.receipt["model"] = received()
             self.reply(head, result)
         if self.encoded or not isinstance(task, (Accumulate, Score)):
             # Unpickled rows and the draws of a start leave holes in the heap that no round fills.
@@ -215,7 +219,7 @@ class Worker:
                 return execute(task, encoded, self.birth.rank)
         except Exception as error:  # noqa: BLE001 - the encoder is the user's, and so may be an error that cannot be told
             return Result(shard, 0, 0.0, None, None, self.receipt(), fault_of(error))
-        return Result(shard, encoded.rows, 0.0, None, None, self.receipt())
+        return Result(shard, encoded.rows, 0.0, None, None, {**self.receipt(), "rows": rows_digest(encoded)})
 
     def encode(self, shard: int) -> Shard:
         """Encode a shard from the rows of the pool."""
