@@ -63,8 +63,9 @@ def _words(part: np.ndarray | bytes) -> tuple[int, int, int]:
     """Return xor and sum of the words of a part, and its size in bytes."""
     if isinstance(part, bytes):
         return zlib.crc32(part), zlib.adler32(part), len(part)
-    if not part.flags.c_contiguous:
-        part = part.T if part.flags.f_contiguous else np.ascontiguousarray(part)
+    if not part.flags.c_contiguous:  # words count without their order, so that whole ones may lie anyhow
+        lies = part.flags.f_contiguous and part.dtype.itemsize % 8 == 0
+        part = part.T if lies else np.ascontiguousarray(part)
     flat = part.reshape(-1).view(np.uint8)
     whole = len(flat) - len(flat) % 8
     words = flat[:whole].view(np.uint64)

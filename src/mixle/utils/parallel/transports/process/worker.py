@@ -19,6 +19,7 @@ from mixle.errors import PayloadError
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.digests import rows_digest
 from mixle.utils.parallel.folding.faults import fault_of
+from mixle.utils.parallel.folding.packing import packed
 from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score, execute
 from mixle.utils.parallel.transports.process import system, wire
 from mixle.utils.parallel.transports.process.mailbox import read_letter
@@ -226,7 +227,7 @@ class Worker:
         self.encoded = True
         if self.spool is None:
             self.spool = SpoolReader(self.birth.files["rows"], self.definitions)
-        return self.spool.encode(shard)
+        return packed(self.spool.encode(shard))
 
     def receipt(self) -> dict[str, Any]:
         return {"worker": self.birth.rank}
