@@ -21,7 +21,7 @@ __all__ = ["Watch", "current", "watching"]
 UNIT = 2.0**-53
 BOUND = 64.0 * UNIT
 #: One block in so many is checked; which ones moves on with the phase, so that all are in so many rounds.
-SUMS, CROSS = 8, 64
+SUMS, CROSS = 16, 128
 
 _state = threading.local()
 
@@ -104,7 +104,7 @@ def watching(phase: int) -> Iterator[Watch]:
     >>> from mixle.stats import GaussianDistribution, MixtureDistribution
     >>> model = MixtureDistribution([GaussianDistribution(0.0, 1.0), GaussianDistribution(4.0, 1.0)], [0.5, 0.5])
     >>> rows = model.dist_to_encoder().seq_encode([0.5, 3.5, 4.5])
-    >>> with watching(7) as watch:
+    >>> with watching(15) as watch:
     ...     _ = model.kernel().accumulate(rows)
     >>> watch.checked, watch.worst <= 1.0
     (1, True)

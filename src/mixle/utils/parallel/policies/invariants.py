@@ -16,7 +16,7 @@ leaves on their own, have none of it: they are told by recomputation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,66 +61,86 @@ def residual(statistic: Any, data: Any, weight: float) -> float:
     float
         The largest residual of all sums; NaN if one of them is NaN.
     """
+    return float(residuals([statistic], [data], np.array([weight]))[0])
+
+
+def residuals(statistics: Sequence[Any], data: Sequence[Any], weights: np.ndarray) -> np.ndarray:
+    """Return `residual` of several statistics (S,), whose arrays have equal shapes and whose tables equal labels."""
     with np.errstate(all="ignore"):  # corrupted numbers may be of any size
-        found = [_ratio(np.add.reduce(statistic.counts) - weight, weight)]
-        for ours, theirs in zip(statistic.slots, data.slots, strict=True):
-            measure = _MEASURES.get(type(ours).__name__)
+        counts = np.array([one.counts for one in statistics])
+        found = [_ratio(np.add.reduce(counts, axis=1) - weights, weights)]
+        for ours, theirs in zip(
+            *(zip(*(one.slots for one in many), strict=True) for many in (statistics, data)), strict=True
+        ):
+            measure = _MEASURES.get(type(ours[0]).__name__)
             if measure is not None:
                 found += measure(ours, theirs)
-        return float(np.max(found))
+        return np.asarray(np.maximum.reduce(found))
 
 
-def _ratio(error: Any, scale: Any) -> float:
-    """Return max |error| / (unit · scale); an error where nothing was added up is infinite."""
+def _ratio(error: Any, scale: Any) -> np.ndarray:
+    """Return max |error| / (unit · scale) of each statistic (S,); an error where nothing was added up is infinite."""
     error, scale = np.abs(error), np.abs(scale)
     ratio = np.where(error == 0.0, 0.0, error / (UNIT * scale))
-    return float(np.max(ratio, initial=0.0))
+    return np.asarray(np.max(ratio.reshape(len(ratio), -1), axis=1, initial=0.0))
 
 
-def _linear(ours: Any, theirs: Any) -> list[float]:
-    weight, sums = theirs.weight[0], np.add.reduce(ours.sums, axis=0)
-    terms = np.add.reduce(np.abs(ours.sums), axis=0) + np.abs(theirs.sums[0])
-    return [_ratio(np.add.reduce(ours.weight) - weight, weight), _ratio(sums - theirs.sums[0], terms)]
+def _field(slots: Sequence[Any], name: str) -> np.ndarray:
+    return np.array([getattr(slot, name) for slot in slots], float)
 
 
-def _gates(ours: Any, theirs: Any) -> list[float]:
-    return [_ratio(np.add.reduce(a) - b[0], b[0]) for a, b in zip(ours, theirs, strict=True)]
+def _linear(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
+    weight, wanted = _field(theirs, "weight")[:, 0], _field(theirs, "sums")[:, 0]
+    given = _field(ours, "sums")
+    terms = np.add.reduce(np.abs(given), axis=1) + np.abs(wanted)
+    total = np.add.reduce(_field(ours, "weight"), axis=1)
+    return [_ratio(total - weight, weight), _ratio(np.add.reduce(given, axis=1) - wanted, terms)]
 
 
-def _codes(ours: Any, theirs: Any) -> list[float]:
-    sums, wanted = np.add.reduce(ours.counts, axis=0), theirs.counts[0]
-    if ours.labels != theirs.labels:
-        place = {label: i for i, label in enumerate(ours.labels)}
-        if place.keys() != set(theirs.labels):
-            return [math.inf]
-        sums = sums[[place[label] for label in theirs.labels]]
+def _gates(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
+    found = []
+    for name in ours[0]._fields:
+        wanted = _field(theirs, name)[:, 0]
+        found.append(_ratio(np.add.reduce(_field(ours, name), axis=1) - wanted, wanted))
+    return found
+
+
+def _codes(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
+    sums, wanted = np.add.reduce(_field(ours, "counts"), axis=1), _field(theirs, "counts")[:, 0]
+    names, others = ours[0].labels, theirs[0].labels
+    if names != others:
+        place = {label: i for i, label in enumerate(names)}
+        if place.keys() != set(others):
+            return [np.full(len(sums), math.inf)]
+        sums = sums[:, [place[label] for label in others]]
     return [_ratio(sums - wanted, wanted)]
 
 
-def _moments(ours: Any, theirs: Any) -> list[float]:
+def _moments(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
     """Compare weight, mean and scatter about the data's own mean, so that an offset costs no digits."""
-    weight = np.asarray(ours.weight, float)
-    total = float(np.asarray(theirs.weight)[0])
-    found = [_ratio(np.add.reduce(weight) - total, total)]
-    if total == 0.0:
+    weight, total = _field(ours, "weight"), _field(theirs, "weight")[:, 0]
+    found = [_ratio(np.add.reduce(weight, axis=1) - total, total)]
+    if not total.all():  # of a shard without weight there are no means
         return found
-    w = weight[:, None]
-    delta = (ours.centre - theirs.centre[0]) + (ours.shift - theirs.shift[0])
-    full = ours.scatter.ndim == 3
-    scatter = np.diagonal(ours.scatter, axis1=1, axis2=2) if full else ours.scatter
-    second = np.add.reduce(scatter + w * (np.square(ours.shift) + np.square(delta)), axis=0)
-    second = second + total * np.square(theirs.shift[0])
+    w, total = weight[:, :, None], total[:, None]
+    shift, scatter, own = _field(ours, "shift"), _field(ours, "scatter"), _field(theirs, "shift")[:, 0]
+    delta = (_field(ours, "centre") - _field(theirs, "centre")) + (shift - own[:, None])
+    full = scatter.ndim == 4
+    diagonal = np.diagonal(scatter, axis1=2, axis2=3) if full else scatter
+    second = np.add.reduce(diagonal + w * (np.square(shift) + np.square(delta)), axis=1)
+    second = second + total * np.square(own)
     spread = np.sqrt(total * second)
-    steps = np.add.reduce(w * (np.abs(ours.shift) + np.abs(delta)), axis=0) + np.abs(total * theirs.shift[0])
+    steps = np.add.reduce(w * (np.abs(shift) + np.abs(delta)), axis=1) + np.abs(total * own)
     # full scatters are turned to the model's axes and back, a product on each side that costs digits
-    changes = 8.0 * len(second) if full else 1.0
-    found.append(_ratio(np.add.reduce(w * delta, axis=0), changes * (spread + steps)))
+    changes = 8.0 * second.shape[1] if full else 1.0
+    found.append(_ratio(np.add.reduce(w * delta, axis=1), changes * (spread + steps)))
+    wanted = _field(theirs, "scatter")[:, 0]
     if full:
-        between = (w * delta).T @ delta
-        error = np.add.reduce(ours.scatter, axis=0) + between - theirs.scatter[0]
-        return [*found, _ratio(error, changes * np.sqrt(np.outer(second, second)))]
-    error = np.add.reduce(scatter + w * np.square(delta), axis=0) - theirs.scatter[0]
-    return [*found, _ratio(error, second + theirs.scatter[0])]
+        between = np.swapaxes(w * delta, 1, 2) @ delta
+        error = np.add.reduce(scatter, axis=1) + between - wanted
+        return [*found, _ratio(error, changes * np.sqrt(second[:, :, None] * second[:, None, :]))]
+    error = np.add.reduce(diagonal + w * np.square(delta), axis=1) - wanted
+    return [*found, _ratio(error, second + wanted)]
 
 
 def chain_residual(statistic: Any) -> float:
@@ -133,10 +153,27 @@ def chain_residual(statistic: Any) -> float:
         state, first = np.asarray(statistic.state_counts), np.asarray(statistic.init_counts)
         moves = np.asarray(statistic.trans_counts)
         total = np.add.reduce(np.abs(state))
-        found = [_ratio(state - first - np.add.reduce(moves, axis=0), total)]
+        found = [_ratio((state - first - np.add.reduce(moves, axis=0))[None], total)[0]]
         if hasattr(statistic.emissions, "counts"):
-            found.append(_ratio(state - statistic.emissions.counts, total))
-        return float(np.max(found))
+            found.append(_ratio((state - statistic.emissions.counts)[None], total)[0])
+        return float(np.max(np.array(found)))
+
+
+def _largest(one: float, other: float) -> float:
+    return max(one, other) if math.isfinite(one) and math.isfinite(other) else math.inf
+
+
+def _form(statistic: Any) -> tuple[Any, ...]:
+    """Return what must be equal of statistics that are looked at together: shapes, tables, whether there is weight."""
+    slots = [
+        (slot.labels, slot.counts.shape)
+        if hasattr(slot, "labels")
+        else (bool(np.any(slot[0])), *(np.shape(part) for part in slot))
+        if type(slot).__name__ in _MEASURES
+        else ()
+        for slot in statistic.slots
+    ]
+    return statistic.counts.shape, tuple(slots)
 
 
 def _tree(value: Any) -> Any:
@@ -157,7 +194,7 @@ def _terms(result: Result) -> int:
     return max(result.rows, int(total)) if math.isfinite(total) else result.rows
 
 
-_MEASURES: dict[str, Callable[[Any, Any], list[float]]] = {
+_MEASURES: dict[str, Callable[[Sequence[Any], Sequence[Any]], list[np.ndarray]]] = {
     "LinearSums": _linear,
     "OptionalWeights": _gates,
     "CodeCounts": _codes,
@@ -195,21 +232,41 @@ class Invariants:
                 self.key, self.slack, self.total = key, {}, None
                 self.data = _right_hand_sides(task, known, compute)
         self.whole = bool(self.data) and not any(r.receipt.get("left_out", 0) for r in results.values())
-        self.last = {s: self._residual(s, r) / limit(_terms(r)) for s, r in results.items()}
+        self.last = {shard: found / limit(_terms(results[shard])) for shard, found in self._sums(results).items()}
+        for shard, result in results.items():
+            self.last[shard] = _largest(self.last.get(shard, 0.0), self._own(result))
         return sorted(s for s, found in self.last.items() if not found <= self.slack.get(s, 1.0))
 
-    def _residual(self, shard: int, result: Result) -> float:
-        """Return the largest residual in units of 2^-53 of the terms."""
-        found = [float(result.receipt.get("identities", 0.0)) * limit(_terms(result))]
-        try:
-            if hasattr(result.value, "trans_counts"):
-                found.append(chain_residual(result.value))
+    def _sums(self, results: Mapping[int, Result]) -> dict[int, float]:
+        """Return the residual of each shard whose sums are known, in units of 2^-53 of the terms."""
+        groups: dict[Any, list[int]] = {}
+        found: dict[int, float] = {}
+        for shard, result in results.items():
             if shard in self.data and not result.receipt.get("left_out", 0):
-                weight, data = self.data[shard]
-                found.append(residual(_stacked(result.value), data, weight))
-        except (ValueError, IndexError, TypeError, AttributeError):  # shapes that do not fit: something is wrong
+                try:
+                    pair = _stacked(result.value), self.data[shard][1]
+                    groups.setdefault(tuple(map(_form, pair)), []).append(shard)
+                except (TypeError, AttributeError):
+                    found[shard] = math.inf
+        for shards in groups.values():
+            ours = [_stacked(results[shard].value) for shard in shards]
+            weights = np.array([self.data[shard][0] for shard in shards])
+            try:
+                many = residuals(ours, [self.data[shard][1] for shard in shards], weights).tolist()
+            except (ValueError, IndexError, TypeError, AttributeError):  # shapes that do not fit
+                many = [math.inf] * len(shards)
+            found.update(zip(shards, many, strict=True))
+        return found
+
+    def _own(self, result: Result) -> float:
+        """Return what a result says of itself, in units of the bound."""
+        found = float(result.receipt.get("identities", 0.0))
+        if not hasattr(result.value, "trans_counts"):
+            return found
+        try:
+            return _largest(found, chain_residual(result.value) / limit(_terms(result)))
+        except (ValueError, IndexError, TypeError, AttributeError):
             return math.inf
-        return max(found) if all(map(math.isfinite, found)) else math.inf
 
     def total_residual(self, estimator: Any, value: Any) -> float | None:
         """Return how far a folded statistic is from the data's own, in units of its bound.
