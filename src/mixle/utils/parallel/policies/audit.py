@@ -172,11 +172,22 @@ class Audit(Policy):
             self._selection.back(chosen)
             yield from results.values()
             raise
+        self._resend(task, results)
         if all(result.error is None for result in results.values()):
             self._judge(task, chosen, results, seconds)
         else:
             self._selection.back(chosen)
         yield from results.values()
+
+    def _resend(self, task: Accumulate, results: dict[int, Result]) -> None:
+        """Ask once more for what was altered on its way: no user's error, and nobody's fault that can be named."""
+        altered = [s for s, r in results.items() if r.error is not None and r.error.type_name.endswith("PayloadError")]
+        again = self._at_home(task, altered) if altered else {}
+        for shard, result in again.items():
+            if result.error is None:
+                worker = worker_of(results[shard], self.inner)
+                self.alarms.append(Alarm(self.round + 1, shard, worker, "wire", "sent again"))
+                results[shard] = result
 
     def _judge(
         self, task: Accumulate, chosen: Iterable[int], results: dict[int, Result], seconds: dict[int, Result]
@@ -184,8 +195,8 @@ class Audit(Policy):
         """Check what came, and put what is to be folded in its place."""
         unbalanced: list[int] = []
         if self.invariants:
+            self.alarms += self._intake.contest(task, seconds, self.round + 1)
             self.alarms += self._intake.mend(task, results, self.round + 1)
-            self._intake.drop(seconds.values())
             seconds = {shard: result for shard, result in seconds.items() if self.sound(result)}
             unbalanced = self._invariants.broken(task, results, self._at_home)
         makers = {shard: worker_of(results[shard], self.inner) for shard in unbalanced}

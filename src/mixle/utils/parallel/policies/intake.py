@@ -57,6 +57,24 @@ class Intake:
         digest = result.receipt.get("model")
         return self.model is None or digest is None or digest == self.model
 
+    def contest(self, task: Task, seconds: Mapping[int, Result], number: int) -> list[Alarm]:
+        """Doubt the first encoding of rows that a second worker has encoded otherwise: this process encodes them, too.
+
+        Whose digest is confirmed is that of the rows from now on; the others drop theirs.
+        """
+        alarms = []
+        for shard, second in sorted(seconds.items()):
+            if second.error is not None or self._right_rows(second):
+                continue
+            own = self.recompute(task, shard)
+            if own is not None and own.receipt.get("rows") == second.receipt["rows"]:
+                self.rows[shard] = second.receipt["rows"]
+                continue  # whose first encoding was wrong is told when its result is looked at
+            worker = worker_of(second, self.transport)
+            alarms.append(Alarm(number, shard, worker, "rows", "its second computation was dropped"))
+        self.drop(seconds.values())
+        return alarms
+
     def mend(self, task: Task, results: dict[int, Result], number: int) -> list[Alarm]:
         """Replace results that were made from the wrong rows or model; return what was found.
 
