@@ -295,13 +295,11 @@ class Handle(Observed, EncodedDataHandle):
             )
 
         args = (estimator, estep.nobs, estep.value, previous)
-
-        def make() -> Any:
-            verify, model = getattr(self.transport, "verified_m_step", None), m_step(*args)
-            return model if verify is None else verify(model, args)
-
         start = time.perf_counter()
-        model = self._decide("m_step", make)
+        model = self._decide("m_step", partial(m_step, *args))
+        verify = getattr(self.transport, "verified_m_step", None)
+        if verify is not None:
+            model = verify(model, args)
         self._log.estimated(time.perf_counter() - start)
         return model
 

@@ -15,6 +15,7 @@ from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.base import Policy
 from mixle.utils.parallel.policies.beside import beside
 from mixle.utils.parallel.policies.driver import DriverChecks
+from mixle.utils.parallel.policies.evidence import Evidence
 from mixle.utils.parallel.policies.hearing import Hearing
 from mixle.utils.parallel.policies.intake import Intake
 from mixle.utils.parallel.policies.invariants import Invariants
@@ -69,6 +70,8 @@ class Audit(Policy):
         Every difference so far; those inside the envelope have ``comparison_mode="exact/v1"``.
     alarms : list of Alarm
         Every other check that failed: digests of rows and models, sums that do not add up.
+    evidence : Evidence
+        What is known of each worker over all rounds, and who was named by it: its shards are audited each round.
     last_shards : set of int
         Shards audited in the last round.
     last_mismatches : list of SDCAuditReceipt
@@ -123,6 +126,7 @@ class Audit(Policy):
         self.last_unbalanced: list[int] = []
         self.hook: Hook | None = None
         self._selection = Selection(self.rate)
+        self.evidence = Evidence()
         self._invariants = Invariants()
         self._driver = DriverChecks(self)
         self._intake = Intake(self.inner, self.recompute)
@@ -203,6 +207,8 @@ class Audit(Policy):
         kept = self._hold(task, chosen, results, seconds, self.quarantine, unbalanced)
         results.update(kept)
         self.last_unbalanced = unbalanced
+        misled = [one.worker for one in self.alarms if one.round == self.round and one.check in {"rows", "model"}]
+        self._weigh([], [worker for worker in misled if worker >= 0])
         for shard, worker in makers.items():
             outcome = "replaced by what others computed" if shard in kept else "confirmed by another computation"
             self.alarms.append(Alarm(self.round, shard, worker, "sums", outcome))
@@ -275,8 +281,13 @@ class Audit(Policy):
         return gather(self.inner, task, homes)
 
     def _draw(self, shards: Iterable[int]) -> list[int]:
-        """Return the shards to audit in this round."""
-        return self._selection.draw(shards, self.rng) if self._may_audit() else []
+        """Return the shards to audit in this round; those of a worker that was named are always among them."""
+        shards = list(shards)
+        chosen = self._selection.draw(shards, self.rng) if self._may_audit() else []
+        if self.evidence.named and len(live_workers(self.inner)) > 1:
+            owner: Mapping[int, int] = getattr(self.inner, "owner", None) or {}
+            chosen = sorted({*chosen, *(shard for shard in shards if owner.get(shard) in self.evidence.named)})
+        return chosen
 
     def _hold(
         self,
@@ -298,7 +309,12 @@ class Audit(Policy):
         self.last_shards, self.last_evaluations = hearing.audited, hearing.evaluations
         self.last_mismatches = [one for one in hearing.receipts if one.comparison_mode == ENVELOPE]
         self.receipts += hearing.receipts
+        self._weigh(hearing.heard, hearing.wrong)
         return hearing.kept
+
+    def _weigh(self, heard: Iterable[int], wrong: Iterable[int]) -> None:
+        for worker in self.evidence.add(heard, wrong):
+            self.alarms.append(Alarm(self.round, -1, worker, "evidence", f"named: {self.evidence.named[worker]}"))
 
     def _may_audit(self) -> bool:
         if not self.rate or self.notes:

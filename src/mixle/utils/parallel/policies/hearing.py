@@ -60,6 +60,8 @@ class Hearing:
         One per pair that differs; those inside the envelope too.
     evaluations : int
         Two per audited shard and one per witness.
+    heard, wrong : list of int
+        Workers whose statistics were compared, and of those that others found to be wrong, one entry per statistic.
     kept : dict of int to Result
         What is to be folded where that is not the primary's delivery.
     """
@@ -70,6 +72,8 @@ class Hearing:
         self.audited: set[int] = set()
         self.receipts: list[SDCAuditReceipt] = []
         self.evaluations = 0
+        self.heard: list[int] = []
+        self.wrong: list[int] = []
         self.kept: dict[int, Result] = {}
 
     def hold(
@@ -105,6 +109,7 @@ class Hearing:
             primary = primaries[shard]
             self.audited.add(shard)
             self.evaluations += 2
+            self.heard += [one.worker for one in (primary, audit) if one.worker >= 0]
             found = judge(primary, audit, self.policy.rtol, self.policy.atol)
             if not found.match or not _agree(primary, audit):
                 disputes[shard] = _Dispute(primary, audit, found)
@@ -145,7 +150,9 @@ class Hearing:
         for shard, dispute in disputes.items():
             if not dispute.found.match:
                 dispute.status = self._suspect(dispute)
-            self.kept[shard] = self._confirmed(shard, dispute).result
+            confirmed = self._confirmed(shard, dispute)
+            self.kept[shard] = confirmed.result
+            self._blame(dispute, confirmed)
         doubted = self._doubted(disputes)
         self._retire_suspects(disputes)
         self._discard(doubted, set(disputes))
@@ -186,6 +193,16 @@ class Hearing:
                 "arm_corruption(None), or build a new handle from the rows"
             )
         return (trusted or ballots)[0]
+
+    def _blame(self, dispute: _Dispute, confirmed: Ballot) -> None:
+        """Note who said something else than what two computations agree on, or the driver computed itself."""
+        votes = sum(one.failed is None and one.key == confirmed.key for one in dispute.ballots)
+        if votes < 2 and confirmed.worker != -1:
+            return
+        for ballot in dispute.ballots:
+            alike = ballot.failed is None and (ballot.key == confirmed.key or not _same_build(ballot, confirmed))
+            if ballot.worker >= 0 and not alike:
+                self.wrong.append(ballot.worker)
 
     def _doubted(self, disputes: Mapping[int, _Dispute]) -> set[int]:
         """Return the workers that said something else than what is confirmed, by more than the envelope."""

@@ -9,12 +9,15 @@ from mixle.errors import CorruptedRows
 from mixle.utils.parallel.folding.digests import model_digest
 from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.quarantine import gather, worker_of
+from mixle.utils.parallel.policies.speculate import differ
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result, Task
     from mixle.utils.parallel.folding.transport import Transport
 
 __all__ = ["Intake"]
+
+BY_DRIVER = "computed by the driver"
 
 
 class Intake:
@@ -83,7 +86,7 @@ class Intake:
         CorruptedRows
             If rows changed wherever they are held.
         """
-        misled = {worker_of(one, self.transport) for one in results.values() if not self._right_model(one)}
+        misled = self._misled(results)
         wrong = {shard: "rows" for shard, one in sorted(results.items()) if not self._right_rows(one)}
         for shard, one in sorted(results.items()):
             if worker_of(one, self.transport) in misled:
@@ -91,20 +94,39 @@ class Intake:
         if not wrong:
             return []
         again = self._again(task, {shard: results[shard] for shard in wrong}, wrong)
-        if misled and all(not self._right_model(one) for one in again.values() if "model" in one.receipt):
-            # the same after a second sending: not a flipped bit, but a model whose pickle is not the same everywhere
-            self.opaque.add(type(getattr(task, "model", None)))
-            self.model = None
         alarms = []
         for shard, check in wrong.items():
             worker, fresh = worker_of(results[shard], self.transport), again.get(shard)
             outcome = "computed again from a fresh copy"
-            if fresh is None or not self.sound(fresh):
+            if fresh is None or not self._right_rows(fresh):
                 fresh, outcome = self._own(task, shard, fresh)
+            elif worker_of(fresh, self.transport) in self._misled(again):
+                fresh, outcome = self._other_model(task, shard, fresh)
             if fresh is not None:
                 results[shard] = fresh
             alarms.append(Alarm(number, shard, worker, check, outcome))
+        kind = type(getattr(task, "model", None))
+        if any(alarm.outcome == BY_DRIVER for alarm in alarms):
+            self.opaque.discard(kind)  # equal bits elsewhere were chance
+        if kind in self.opaque:
+            self.model = None
         return alarms
+
+    def _misled(self, results: Mapping[int, Result]) -> set[int]:
+        """Return the workers that have another model: what one says of its last shard goes for all."""
+        return {worker_of(one, self.transport) for one in results.values() if not self._right_model(one)}
+
+    def _other_model(self, task: Task, shard: int, fresh: Result) -> tuple[Result, str]:
+        """Return what this process computes instead of a worker that has another model after a second sending, too.
+
+        If both agree to the bit, no bit was flipped: the model's pickle is not the same everywhere, and is not looked
+        at any more.
+        """
+        own = self.recompute(task, shard)
+        if own is not None and differ(own, fresh) is not None:
+            return own, BY_DRIVER
+        self.opaque.add(type(getattr(task, "model", None)))
+        return fresh, "left alone: models of this type have no digest that is the same everywhere"
 
     def _again(self, task: Task, results: Mapping[int, Result], wrong: Mapping[int, str]) -> dict[int, Result]:
         """Return what the same workers make of fresh rows and a fresh model."""
@@ -127,7 +149,7 @@ class Intake:
         """Return what this process computes, if its rows are right."""
         own = self.recompute(task, shard)
         if own is not None and self._right_rows(own):
-            return own, "computed by the driver"
+            return own, BY_DRIVER
         if own is not None and fresh is not None and own.receipt.get("rows") != fresh.receipt.get("rows"):
             self.told = False  # two encodings of the same rows differ: the encoder is no function of them
             return None, "left alone: the encoder makes something else of the rows each time"
