@@ -334,8 +334,7 @@ class Handle(Observed, EncodedDataHandle):
         return results
 
     @property
-    def _folds_itself(self) -> bool:
-        """Whether the fold is the library's own, which may be run again to check it."""
+    def _folds_itself(self) -> bool:  # and may do it again to check it
         return True
 
     def _fold(self, estimator: Any, results: list[Result]) -> tuple[float, Any]:

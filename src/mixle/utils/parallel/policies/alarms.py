@@ -21,7 +21,8 @@ class Alarm:
         Whose work it was; -1 is the driver.
     check : str
         "rows" (the encoded rows at rest have another digest), "model" (the worker's copy of the model has), "sums"
-        (statistics do not add up to the data's own, or log-densities to the model's), "wire" (a frame's checksum), "fold", "M-step", "evidence".
+        (statistics do not add up to the data's own, or log-densities to the model's), "wire" (a frame's checksum),
+        "fold", "M-step", "evidence".
     outcome : str
         What was done.
     """
