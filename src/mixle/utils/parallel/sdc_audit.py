@@ -58,6 +58,8 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
         As for `ResilientMPEncodedData`.
     num_shards, weights, speculate, telemetry, run_id : optional
         As for `ResilientMPEncodedData`.
+    pin : bool
+        Bind each worker to a physical core where the platform lets one, so that who audits is on another one.
 
     Attributes
     ----------
@@ -112,8 +114,9 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
         speculate: bool = False,
         telemetry: Telemetry | None = None,
         run_id: str | None = None,
+        pin: bool = False,
     ) -> None:
-        self._audit = Audit(audit_rate, rtol=audit_rtol, atol=audit_atol, rng=rng)
+        self._audit = Audit(audit_rate, rtol=audit_rtol, atol=audit_atol, rng=rng, pin=pin)
         super().__init__(
             data,
             estimator,

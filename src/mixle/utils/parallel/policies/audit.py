@@ -14,6 +14,7 @@ from mixle.utils.parallel.folding.tasks import Accumulate
 from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.base import Policy
 from mixle.utils.parallel.policies.beside import beside
+from mixle.utils.parallel.policies.cores import assign_cores, bind, elsewhere, physical_cores
 from mixle.utils.parallel.policies.driver import DriverChecks
 from mixle.utils.parallel.policies.evidence import Evidence
 from mixle.utils.parallel.policies.hearing import Hearing
@@ -59,6 +60,9 @@ class Audit(Policy):
         (see `mixle.utils.parallel.policies.invariants`). A shard that does not add up is audited at once, at any rate;
         with one worker the driver computes it. On a transport that cannot ``run`` a shard on a chosen worker (Spark)
         this is all that an audit does; `notes`, which the handle's report shows, say so.
+    pin : bool
+        Bind each worker to a physical core, where the platform lets one; audits and witnesses then come from another
+        core than what they are compared with, as long as there is one.
 
     Attributes
     ----------
@@ -107,14 +111,18 @@ class Audit(Policy):
         rng: Any = None,
         quarantine: bool = True,
         invariants: bool = True,
+        pin: bool = False,
     ) -> None:
+        from mixle.utils.parallel.folding.inputs import random_state
+
         self.rate = _number(rate, "audit_rate must be finite and within [0, 1]", at_most=1.0)
         self.rtol = _number(rtol, "audit_rtol/atol must be finite and nonnegative")
         self.atol = _number(atol, "audit_rtol/atol must be finite and nonnegative")
-        for name, switch in {"quarantine": quarantine, "invariants": invariants}.items():
+        for name, switch in {"quarantine": quarantine, "invariants": invariants, "pin": pin}.items():
             if not isinstance(switch, bool):
                 raise TypeError(f"{name} must be True or False, not {switch!r}")
-        self.rng, self.quarantine, self.invariants = _generator(rng), quarantine, invariants
+        self.rng = random_state(0 if rng is None else rng)
+        self.quarantine, self.invariants, self.pin = quarantine, invariants, pin
 
     def bind(self) -> None:
         """Start with a clean record."""
@@ -135,6 +143,19 @@ class Audit(Policy):
         self._source: Source | None = None
         self._alone_told = False
         self.notes: tuple[str, ...] = () if _lets_choose(self.inner) else (_ONLY_SUMS.format(self.inner.name),)
+        self.cores: dict[int, tuple[int, ...]] = {}
+        self._bound: dict[int, int] = {}
+
+    def _pin(self) -> None:
+        """Bind workers to cores, those that were started since the last round."""
+        processes = getattr(self.inner, "processes", None)
+        if not self.pin or processes is None:
+            return
+        pids = {worker: process.pid for worker, process in processes().items()}
+        if pids != self._bound:
+            wanted = assign_cores(pids, physical_cores())
+            self.cores = {worker: cpus for worker, cpus in wanted.items() if bind(pids[worker], cpus)}
+            self._bound = pids
 
     def arm(self, hook: Hook | None) -> None:
         """Let ``hook(worker, shard, role, payload)`` change what audited payloads are heard as; None clears it.
@@ -164,6 +185,7 @@ class Audit(Policy):
     def _audited(self, task: Accumulate) -> Iterator[Result]:
         results: dict[int, Result] = {}
         seconds: dict[int, Result] = {}
+        self._pin()
         chosen = self._draw(self.sizes)
         self._driver.begin()
         if self.invariants:
@@ -231,7 +253,8 @@ class Audit(Policy):
         assignment: dict[int, list[int]] = {}
         live = live_workers(self.inner)
         for shard in (one for one in chosen if one in owner):
-            worker = self.choose(shard, "audit", [one for one in live if one != owner[shard]])
+            others = [one for one in live if one != owner[shard]]
+            worker = self.choose(shard, "audit", elsewhere(others, [owner[shard]], self.cores))
             if worker is not None:
                 assignment.setdefault(worker, []).append(shard)
         return assignment
@@ -389,12 +412,6 @@ def _lets_choose(transport: Any) -> bool:
     while hasattr(transport, "inner"):
         transport = transport.inner
     return hasattr(transport, "run") or hasattr(transport, "dispatch")
-
-
-def _generator(rng: Any) -> Any:
-    from mixle.utils.parallel.folding.inputs import random_state
-
-    return random_state(0 if rng is None else rng)
 
 
 def _number(value: Any, text: str, at_most: float = math.inf) -> float:

@@ -10,6 +10,7 @@ from mixle.utils.parallel.policies.assignment import spread
 from mixle.utils.parallel.policies.ballots import Ballot, identical, judge, listen
 from mixle.utils.parallel.policies.canonical import sha256
 from mixle.utils.parallel.policies.compare import Comparison
+from mixle.utils.parallel.policies.cores import elsewhere
 from mixle.utils.parallel.policies.quarantine import gather, live_workers, retire, worker_of
 from mixle.utils.parallel.policies.receipts import EXACT, SDCAuditReceipt, first_difference
 
@@ -126,7 +127,8 @@ class Hearing:
         assignment: dict[int, list[int]] = {}
         live = live_workers(self.transport)
         for shard in shards:
-            worker = self.policy.choose(shard, role, [one for one in live if one not in barred[shard]])
+            others = [one for one in live if one not in barred[shard]]
+            worker = self.policy.choose(shard, role, elsewhere(others, barred[shard], self.policy.cores))
             if worker is not None:
                 assignment.setdefault(worker, []).append(shard)
         if not assignment:
