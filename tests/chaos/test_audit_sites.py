@@ -13,7 +13,11 @@ from mixle.utils.parallel.folding.tasks import Apply
 from mixle.utils.parallel.planner import LocalEncodedData
 from mixle.utils.parallel.sdc_audit import AuditedMPEncodedData
 
-pytestmark = [pytest.mark.chaos, pytest.mark.injections]
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.injections,
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # what flipped exponents lead to
+]
 
 FULL = os.environ.get("MIXLE_INJECTIONS") == "full"
 TRIALS = 1000 if FULL else 18

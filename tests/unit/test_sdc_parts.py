@@ -211,6 +211,23 @@ def test_two_of_three_folds_decide(wrong, outcome, calls):
     assert [alarm.outcome for alarm in audit.alarms] == ([] if outcome is None else [outcome])
 
 
+def test_a_fold_that_fails_once_is_done_again_and_one_that_fails_twice_raises():
+    audit = SimpleNamespace(rate=0.0, round=4, alarms=[])
+    checks, script = DriverChecks(audit), [ValueError("not finite"), (3.0, [1.0])]
+
+    def fold():
+        made = script.pop(0)
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    assert checks.fold(EST, fold, None) == (3.0, [1.0])
+    assert [alarm.outcome for alarm in audit.alarms] == ["failed once, and not again"]
+    script += [ValueError("not finite"), ValueError("not finite")]
+    with pytest.raises(ValueError, match="not finite"):
+        checks.fold(EST, fold, None)
+
+
 def test_driver_checks_take_their_turn_at_the_rate():
     checks, turns = DriverChecks(SimpleNamespace(rate=0.25, round=0, alarms=[])), []
     for _ in range(12):
