@@ -63,7 +63,7 @@ def clean_rounds(name, rounds):
                 task, results, lambda task, which, of=shards: {one: execute(task, of[one]) for one in which}
             )
             found += [one for one, result in results.items() if result.receipt["rows"] != digests[one]]
-            found += [-1] * (task.received() != model_digest(model, arrived=False))
+            found += [-1] * (task.received() != model_digest(model))
             alarms += [(checked, turn, one, invariants.last.get(one)) for one in found]
             step = handle.estep(estimator, model)
             total = invariants.total_residual(estimator, step.value)
@@ -84,7 +84,7 @@ def test_clean_shards_raise_no_alarm(name):
 @pytest.mark.parametrize("name", [name for name in MODELS if MODELS[name]().latent])
 def test_model_has_one_digest_before_and_after_its_use_and_in_another_pickle(name):
     model = MODELS[name]()
-    wanted = model_digest(model.dist, arrived=False)
+    wanted = model_digest(model.dist)
     arrived = pickle.loads(pickle.dumps(model.dist))
     handle = LocalEncodedData(model.rows, model.estimator)
     handle.pysp_stream_accumulate(model.estimator, arrived)

@@ -93,29 +93,25 @@ def _stream(model: Any) -> bytes:
     return file.getvalue()
 
 
-def model_digest(model: Any, arrived: bool = True) -> int | None:
+def model_digest(model: Any) -> int | None:
     """Return a checksum of a model's parameters as they stand in memory now; None where they cannot be told.
 
     Parameters
     ----------
     model : distribution or None
-        What is pickled for it. Models of classes that only the main script has are not told.
-    arrived : bool
-        Whether it came out of a pickle. One that did not is sent through one first, so that both have equal digests.
+        What is pickled for it, arrays by their numbers. Models of classes that only the main script has are not told.
 
     Examples
     --------
     >>> import pickle
     >>> from mixle.stats import GaussianDistribution
     >>> model = GaussianDistribution(0.0, 1.0)
-    >>> model_digest(model, arrived=False) == model_digest(pickle.loads(pickle.dumps(model)))
+    >>> model_digest(model) == model_digest(pickle.loads(pickle.dumps(model)))
     True
     """
     if model is None:
         return None
     try:
-        if not arrived:
-            model = pickle.loads(pickle.dumps(model, 5))
         stream = _stream(model)
     except Exception:  # noqa: BLE001 - a user's class that does not pickle by name
         return None

@@ -67,7 +67,7 @@ class DriverChecks:
 
     def model(self, model: Any, args: tuple[Any, ...]) -> Any:
         """Return the model of an M-step; if its turn has come, what two of three computations agree on."""
-        own = model_digest(model, arrived=False) if self.due else None
+        own = model_digest(model) if self.due else None
         if own is None:
             return model
         second, worker = self._elsewhere(args, set())
@@ -75,11 +75,7 @@ class DriverChecks:
         if other in {None, own}:
             return model
         third, _ = self._elsewhere(args, {worker})
-        if third is None:
-            third = m_step(*args)
-            last = model_digest(third, arrived=False)
-        else:
-            last = model_digest(third)
+        last = model_digest(m_step(*args) if third is None else third)
         if last == own:
             self._tell(worker, "M-step", "outvoted by two others")
             return model

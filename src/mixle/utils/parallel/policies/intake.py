@@ -44,7 +44,7 @@ class Intake:
     def begin(self, task: Any) -> None:
         """Take the digest of the model that is about to be sent."""
         model = getattr(task, "model", None)
-        self.model = None if type(model) in self.opaque else model_digest(model, arrived=False)
+        self.model = None if type(model) in self.opaque else model_digest(model)
         if not self.rows:
             self.rows = dict(getattr(self.transport, "digests", None) or {})
 
