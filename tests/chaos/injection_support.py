@@ -6,7 +6,6 @@ In a module of its own, so that workers need not import pytest.
 import random
 
 import numpy as np
-from audit_support import arrays_of
 
 BANDS = {
     "sign": (63, 64),
@@ -19,6 +18,13 @@ BANDS = {
 IN_WORKERS = ("resident rows", "encoded chunk", "model as received", "log-densities", "responsibilities", "statistics")
 IN_DRIVER = ("payload in memory", "payload on the wire", "running fold", "M-step")
 FAULTS = (*BANDS, "two bits", "stuck bit", "wrong row")
+
+
+def arrays_of(value):
+    """Return the float arrays of a statistic."""
+    if isinstance(value, np.ndarray):
+        return [value] if value.dtype.kind == "f" and value.size else []
+    return [array for item in value for array in arrays_of(item)] if isinstance(value, (tuple, list)) else []
 
 
 class Fault:
