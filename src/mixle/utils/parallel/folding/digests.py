@@ -89,7 +89,9 @@ class _Canonical(pickle.Pickler):
 
 def _stream(model: Any) -> bytes:
     file = io.BytesIO()
-    _Canonical(file, 5).dump(model)
+    pickler = _Canonical(file, 5)
+    pickler.fast = True  # no memo: whether equal text is one object differs between a model and its copy
+    pickler.dump(model)
     return file.getvalue()
 
 
