@@ -297,8 +297,7 @@ class Handle(Observed, EncodedDataHandle):
         args = (estimator, estep.nobs, estep.value, previous)
         start = time.perf_counter()
         model = self._decide("m_step", partial(m_step, *args))
-        verify = getattr(self.transport, "verified_m_step", None)
-        if verify is not None:
+        if (verify := getattr(self.transport, "verified_m_step", None)) is not None:
             model = verify(model, args)
         self._log.estimated(time.perf_counter() - start)
         return model

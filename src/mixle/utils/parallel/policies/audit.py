@@ -14,12 +14,13 @@ from mixle.utils.parallel.folding.tasks import Accumulate
 from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.base import Policy
 from mixle.utils.parallel.policies.beside import beside
-from mixle.utils.parallel.policies.cores import assign_cores, bind, elsewhere, physical_cores
+from mixle.utils.parallel.policies.cores import Pins, elsewhere
 from mixle.utils.parallel.policies.driver import DriverChecks
 from mixle.utils.parallel.policies.evidence import Evidence
 from mixle.utils.parallel.policies.hearing import Hearing
 from mixle.utils.parallel.policies.intake import Intake
 from mixle.utils.parallel.policies.invariants import Invariants
+from mixle.utils.parallel.policies.own import own_result
 from mixle.utils.parallel.policies.quarantine import gather, live_workers, worker_of
 from mixle.utils.parallel.policies.receipts import ENVELOPE, SDCAuditReceipt
 from mixle.utils.parallel.policies.selection import Selection
@@ -118,10 +119,10 @@ class Audit(Policy):
         self.rate = _number(rate, "audit_rate must be finite and within [0, 1]", at_most=1.0)
         self.rtol = _number(rtol, "audit_rtol/atol must be finite and nonnegative")
         self.atol = _number(atol, "audit_rtol/atol must be finite and nonnegative")
+        self.rng = random_state(0 if rng is None else rng)
         for name, switch in {"quarantine": quarantine, "invariants": invariants, "pin": pin}.items():
             if not isinstance(switch, bool):
                 raise TypeError(f"{name} must be True or False, not {switch!r}")
-        self.rng = random_state(0 if rng is None else rng)
         self.quarantine, self.invariants, self.pin = quarantine, invariants, pin
 
     def bind(self) -> None:
@@ -143,19 +144,8 @@ class Audit(Policy):
         self._source: Source | None = None
         self._alone_told = False
         self.notes: tuple[str, ...] = () if _lets_choose(self.inner) else (_ONLY_SUMS.format(self.inner.name),)
-        self.cores: dict[int, tuple[int, ...]] = {}
-        self._bound: dict[int, int] = {}
-
-    def _pin(self) -> None:
-        """Bind workers to cores, those that were started since the last round."""
-        processes = getattr(self.inner, "processes", None)
-        if not self.pin or processes is None:
-            return
-        pids = {worker: process.pid for worker, process in processes().items()}
-        if pids != self._bound:
-            wanted = assign_cores(pids, physical_cores())
-            self.cores = {worker: cpus for worker, cpus in wanted.items() if bind(pids[worker], cpus)}
-            self._bound = pids
+        self._pins = Pins()
+        self.cores = self._pins.cores
 
     def arm(self, hook: Hook | None) -> None:
         """Let ``hook(worker, shard, role, payload)`` change what audited payloads are heard as; None clears it.
@@ -185,7 +175,8 @@ class Audit(Policy):
     def _audited(self, task: Accumulate) -> Iterator[Result]:
         results: dict[int, Result] = {}
         seconds: dict[int, Result] = {}
-        self._pin()
+        if self.pin:
+            self._pins.renew(self.inner)
         chosen = self._draw(self.sizes)
         self._driver.begin()
         if self.invariants:
@@ -227,11 +218,10 @@ class Audit(Policy):
             seconds = {shard: result for shard, result in seconds.items() if self.sound(result)}
             unbalanced = self._invariants.broken(task, results, self._at_home)
         makers = {shard: worker_of(results[shard], self.inner) for shard in unbalanced}
-        kept = self._hold(task, chosen, results, seconds, self.quarantine, unbalanced)
-        results.update(kept)
+        results.update(kept := self._hold(task, chosen, results, seconds, self.quarantine, unbalanced))
         self.last_unbalanced = unbalanced
-        misled = [one.worker for one in self.alarms if one.round == self.round and one.check in {"rows", "model"}]
-        self._weigh([], [worker for worker in misled if worker >= 0])
+        now = [one for one in self.alarms if one.round == self.round and one.check in {"rows", "model"}]
+        self._weigh([], [one.worker for one in now])
         for shard, worker in makers.items():
             outcome = "replaced by what others computed" if shard in kept else "confirmed by another computation"
             self.alarms.append(Alarm(self.round, shard, worker, "sums", outcome))
@@ -255,8 +245,7 @@ class Audit(Policy):
         live = live_workers(self.inner)
         for shard in (one for one in chosen if one in owner):
             others = [one for one in live if one != owner[shard]]
-            worker = self.choose(shard, "audit", elsewhere(others, [owner[shard]], self.cores))
-            if worker is not None:
+            if (worker := self.choose(shard, "audit", elsewhere(others, [owner[shard]], self.cores))) is not None:
                 assignment.setdefault(worker, []).append(shard)
         return assignment
 
@@ -288,8 +277,7 @@ class Audit(Policy):
             raise ContractError(f"there are no shards {unknown}: this handle has shards 0 ... {max(self.sizes)}")
 
         chosen = self._draw(shards)
-        found = self._at_home(task, chosen)
-        primary = {shard: result for shard, result in found.items() if result.error is None}
+        primary = {shard: one for shard, one in self._at_home(task, chosen).items() if one.error is None}
         self._hold(task, chosen, primary, {}, quarantine)
         return self.last_mismatches
 
@@ -381,23 +369,9 @@ class Audit(Policy):
         """
         if self._source is None:
             return None
-        from mixle._limits import one_blas_thread
-        from mixle.utils.parallel.folding.shards import encode_shard
-        from mixle.utils.parallel.folding.tasks import execute
-
-        source = self._source
-        if not source.shards:  # a collection, which lies with its engine
+        if not self._source.shards:  # a collection, which lies with its engine
             return self._again(task, shard)
-        try:
-            read = source.shard_rows if source.rows is not None else self.inner.rows_of  # type: ignore[attr-defined]
-            rows = read(shard)
-            weights = source.shard_weights(shard)
-            with one_blas_thread():
-                encoded = encode_shard(shard, rows, source.shards[shard], source.encoder, source.pieces[shard], weights)
-                result = execute(task, encoded)
-        except Exception:  # noqa: BLE001 - rows that cannot be read any more, say: others have to decide
-            return None
-        return replace(result, receipt={**result.receipt, "recomputed": True}) if result.error is None else None
+        return own_result(self._source, self.inner, task, shard)
 
     def _again(self, task: Task, shard: int) -> Result | None:
         """Return what the engine computes when it is asked once more."""

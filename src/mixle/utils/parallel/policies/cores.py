@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["assign_cores", "bind", "elsewhere", "physical_cores"]
+__all__ = ["Pins", "assign_cores", "bind", "elsewhere", "physical_cores"]
 
 TOPOLOGY = Path("/sys/devices/system/cpu")
 
@@ -74,3 +75,27 @@ def bind(pid: int, cpus: Iterable[int]) -> bool:
     except (AttributeError, OSError):
         return False
     return True
+
+
+class Pins:
+    """Which workers are bound to which core.
+
+    Attributes
+    ----------
+    cores : dict of int to tuple of int
+        Processors of each worker that could be bound.
+    """
+
+    def __init__(self) -> None:
+        self.cores: dict[int, tuple[int, ...]] = {}
+        self._bound: dict[int, int] = {}
+
+    def renew(self, transport: Any) -> None:
+        """Bind the workers that were started since the last time; a transport without processes has none."""
+        processes = getattr(transport, "processes", None)
+        pids = {} if processes is None else {worker: process.pid for worker, process in processes().items()}
+        if pids != self._bound:
+            wanted = assign_cores(pids, physical_cores())
+            self.cores.clear()
+            self.cores.update((worker, cpus) for worker, cpus in wanted.items() if bind(pids[worker], cpus))
+            self._bound = pids
