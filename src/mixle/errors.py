@@ -9,6 +9,7 @@ __all__ = [
     "BackendError",
     "CheckpointError",
     "ContractError",
+    "CorruptedRows",
     "EmptyDataError",
     "HandleClosed",
     "ImpossibleEvidenceError",
@@ -204,6 +205,10 @@ class RoundLosses(MixleError, RuntimeError):
     """
 
     losses: tuple[WorkerLost, ...] = ()
+
+
+class CorruptedRows(MixleError, RuntimeError):
+    """Rows that changed in memory after they were loaded, of which no clean copy is left."""
 
 
 class ImpossibleEvidenceError(MixleError, ValueError):

@@ -45,6 +45,8 @@ class Accumulator:
 
     def seq_update_scored(self, enc, weights, model):
         self.worked = True
+        if isinstance(self.owner, Meeting):
+            self.owner.arrive(enc)
         return self.inner.seq_update_scored(enc, weights, model)
 
     def combine(self, value):
@@ -57,7 +59,11 @@ class Accumulator:
 
     def value(self):
         value = self.inner.value()
-        if self.worked and str(os.getpid()) in Path(self.owner.file).read_text().split():
+        if (
+            self.worked
+            and isinstance(self.owner, Faulty)
+            and str(os.getpid()) in Path(self.owner.file).read_text().split()
+        ):
             return self.owner.fault(value)
         return value
 
@@ -84,3 +90,34 @@ def times_one_and_a_bit(value):
     counts = value.counts
     counts[:] = np.nextafter(counts, np.inf)
     return value
+
+
+class Meeting:
+    """An estimator whose first process at the rows of a value waits until a second one is at them, too."""
+
+    def __init__(self, inner, folder, value):
+        self.inner, self.folder, self.row = inner, Path(folder), value
+        os.mkfifo(self.folder / "door")
+
+    def accumulator_factory(self):
+        return Factory(self)
+
+    def make(self):
+        return self.inner.accumulator_factory().make()
+
+    def estimate(self, nobs, value):
+        return self.inner.estimate(nobs, value)
+
+    def keep_empty(self, model, previous, value):
+        return self.inner.keep_empty(model, previous, value)
+
+    def arrive(self, enc):
+        if float(np.asarray(enc)[0]) != self.row:
+            return
+        try:
+            (self.folder / "first").mkdir()
+            way = "rb"
+        except FileExistsError:
+            way = "wb"
+        with (self.folder / "door").open(way):
+            pass

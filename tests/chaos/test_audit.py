@@ -633,6 +633,47 @@ def test_everything_that_is_folded_is_audited(edit, reason):
         assert receipt.quarantine_status == "committed"
 
 
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("retire", ["not asked for", "fails"])
+def test_what_a_doubted_worker_delivered_unaudited_is_not_folded(workers, retire, monkeypatch):
+    transport = stack(ProcessTransport(workers), [Audit(0.5, quarantine=retire == "fails"), Corrupting()])
+    fault = transport.inner
+    source = make_source(ROWS, EST.accumulator_factory().make().acc_to_encoder(), Strided(SHARDS), 1, None, EST)
+    monkeypatch.setattr("mixle.utils.parallel.policies.hearing.retire", lambda *_: ("deferred:staging_failed", {}))
+    wrong = []
+
+    def edit(result):
+        if result.receipt["worker"] != 1:
+            return result
+        wrong.append(result.shard)
+        return replace(result, value=lie(result.value))  # it adds up: invariants are silent
+
+    with Handle(transport, source) as handle:
+        fault.edit = edit
+        caught = 0
+        for _ in range(6):
+            del wrong[:]
+            digest = step(handle)
+            if set(wrong) & transport.last_shards:
+                caught += bool(set(wrong) - transport.last_shards)
+                assert digest == CLEAN
+        assert caught
+        assert transport.workers() == list(range(workers))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("policies", [[Retry(2)], []], ids=["with retry", "alone"])
+def test_second_computations_run_beside_the_round(tmp_path, policies):
+    """A worker waits in its own part of the round until another one is at its second computation of the same shard."""
+    estimator = bad.Meeting(EST, tmp_path, ROWS[0])
+    transport = stack(ProcessTransport(2), [Audit(1.0), *policies])
+    source = make_source(ROWS, EST.accumulator_factory().make().acc_to_encoder(), Strided(2), 1, None, EST)
+    with Handle(transport, source) as handle:
+        model = handle.pysp_seq_estimate(estimator, START)
+        assert transport.last_evaluations == 4
+    assert model.digest() == LocalEncodedData(ROWS, EST, num_shards=Strided(2)).pysp_seq_estimate(EST, START).digest()
+
+
 @pytest.mark.injections
 @pytest.mark.parametrize("workers", [1, 3])
 def test_campaign_with_invariants_alone(workers):

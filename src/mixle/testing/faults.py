@@ -248,7 +248,9 @@ class _Fit:
         """Return counts that grow when something is noticed."""
         look = self.transport
         failures = sum((getattr(look, "failures", None) or {}).values())
-        lists = [len(getattr(look, name, None) or ()) for name in ("receipts", "differences", "last_unbalanced")]
+        lists = [
+            len(getattr(look, name, None) or ()) for name in ("receipts", "alarms", "differences", "last_unbalanced")
+        ]
         return (failures, *lists, len(getattr(self.handle, "receipts", None) or ()))
 
     def run(self, estimator: Any, start: Any, rounds: int, injection: Injection | None) -> _Outcome:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mixle.stats.domains import VARIANCE_FLOOR
+from mixle.stats.identities import current
 from mixle.stats.kinds import CodeCounts, LinearSums, seen_labels
 from mixle.stats.stacking.features import Features, fill_pairs, tiles
 from mixle.stats.stacking.lanes import each
@@ -48,6 +49,7 @@ class Gather:
         centres: dict[tuple[int, int], np.ndarray] | None = None,
     ) -> None:
         self.features, self.plan, self.count = features, features.plan, count
+        self.watch = current()
         self.groups, self.tiles = features.frame.groups, tiles(count)
         self.sums = np.zeros((count, features.width))
         self.label_sums = None if features.dense_labels else np.zeros((features.total_labels + 1, count))
@@ -59,8 +61,11 @@ class Gather:
     def add(self, start: int, stop: int, block: np.ndarray | None, r: np.ndarray) -> None:
         """Add a block of rows; `block` is its feature block if that is still standing."""
         if len(self.groups) == 1:
+            standing = block is not None
             block = self.features.fill(start, stop) if block is None else block
-            each(partial(self._add_tile, block.T, r), self.tiles)
+            each(partial(self._add_tile, block, r), self.tiles)
+            if self.watch is not None and standing and len(self.tiles) == 1:
+                self.watch.gathered(self._part, block, r)
         else:
             for g, group in enumerate(self.groups):
                 block = self.features.fill(start, stop, g)
@@ -77,9 +82,12 @@ class Gather:
         for (index, k), scatter in self.own.items():
             scatter.add(start, stop, self.centres[index, k], r[k])
 
-    def _add_tile(self, features: np.ndarray, r: np.ndarray, cut: tuple[int, int]) -> None:
+    def _add_tile(self, block: np.ndarray, r: np.ndarray, cut: tuple[int, int]) -> None:
         a, b = cut
-        self.sums[a:b] += r[a:b] @ features
+        part = r[a:b] @ block.T
+        self.sums[a:b] += part
+        if self.watch is not None:
+            self._part = part
 
     def finish(self) -> None:
         """Find the components whose scatter lost its digits; `again` is then to be fed the same blocks."""

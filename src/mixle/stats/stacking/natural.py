@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.identities import current
 from mixle.stats.kinds import LOG_2PI, LOG_ZERO, forward_square
 from mixle.stats.stacking.features import Features, product
 from mixle.stats.stacking.frame import Frame, Normal
@@ -43,6 +44,7 @@ class Natural:
     ) -> None:
         self.plan, self.frame, self.members, self.found = plan, frame, members, found
         self.count = len(log_weights)
+        self.watch = current()
         self.group_of = np.zeros(self.count, int)
         for g, group in enumerate(frame.groups):
             self.group_of[group] = g
@@ -127,10 +129,13 @@ class Natural:
             block = features.fill(start, stop, g)
             if len(self.frame.groups) == 1:
                 product(self.by_group[g], block, out)
+                part = out
             else:
                 part = np.empty((len(group), block.shape[1]))
                 product(self.by_group[g], block, part)
                 out[group] = part
+            if self.watch is not None:
+                self.watch.scored(self.by_group[g], block, part)
         for _, index, k in self.direct:
             self._substitute(features, index, k, start, stop, out)
         if not features.dense_labels:

@@ -245,6 +245,10 @@ class ResilientMPEncodedData(Handle):
             if step or self._retry.last.losses:
                 self._note(self._retry.last)
 
+    @property
+    def _folds_itself(self) -> bool:
+        return self._fold_fn in {checkpointed_fold, finite_guarded_fold}
+
     def _fold(self, estimator: Any, results: list[Result]) -> tuple[float, Any]:
         fold = self._fold_fn
         if fold is checkpointed_fold:

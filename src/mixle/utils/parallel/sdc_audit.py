@@ -20,6 +20,7 @@ from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
 if TYPE_CHECKING:
     from mixle.telemetry import Telemetry
     from mixle.utils.parallel.folding.transport import Transport
+    from mixle.utils.parallel.policies.alarms import Alarm
 
 __all__ = ["AuditedMPEncodedData", "SDCAuditReceipt", "finite_guarded_fold", "inject_bit_flip"]
 
@@ -57,12 +58,16 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
         As for `ResilientMPEncodedData`.
     num_shards, weights, speculate, telemetry, run_id : optional
         As for `ResilientMPEncodedData`.
+    pin : bool
+        Bind each worker to a physical core where the platform lets one, so that who audits is on another one.
 
     Attributes
     ----------
     audit_receipts : list of SDCAuditReceipt
         Every difference so far. One inside the envelope, between workers whose builds give equal bits, has
         ``comparison_mode="exact/v1"``: the majority of three was folded and nobody is suspected.
+    audit_alarms : list of Alarm
+        Every other check that failed so far.
     last_round_audited_shards : set of int
         Shards audited in the last E-step.
     last_round_audit_mismatches : list of SDCAuditReceipt
@@ -109,8 +114,9 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
         speculate: bool = False,
         telemetry: Telemetry | None = None,
         run_id: str | None = None,
+        pin: bool = False,
     ) -> None:
-        self._audit = Audit(audit_rate, rtol=audit_rtol, atol=audit_atol, rng=rng)
+        self._audit = Audit(audit_rate, rtol=audit_rtol, atol=audit_atol, rng=rng, pin=pin)
         super().__init__(
             data,
             estimator,
@@ -170,6 +176,11 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
     def audit_receipts(self) -> list[SDCAuditReceipt]:
         """Every difference so far."""
         return self._audit.receipts
+
+    @property
+    def audit_alarms(self) -> list[Alarm]:
+        """Every other check that failed so far: digests of rows and models, sums, the fold, the M-step."""
+        return self._audit.alarms
 
     @property
     def last_round_audited_shards(self) -> set[int]:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from mixle._limits import one_blas_thread
@@ -14,6 +15,7 @@ from mixle.errors import HandleClosed, SupportError
 from mixle.utils.parallel.folding.faults import closed_error
 from mixle.utils.parallel.folding.fold import GROUP, EStep, fold_log_densities, fold_numbers, fold_results
 from mixle.utils.parallel.folding.inputs import check_probability, check_reading, random_state, warn_user
+from mixle.utils.parallel.folding.mstep import m_step
 from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
@@ -292,16 +294,11 @@ class Handle(Observed, EncodedDataHandle):
                 type(previous).__name__,
             )
 
-        def make() -> Any:
-            with one_blas_thread():
-                model = estimator.estimate(estep.nobs, estep.value)
-                keep_empty = getattr(estimator, "keep_empty", None)
-                if keep_empty is not None and previous is not None:
-                    model = keep_empty(model, previous, estep.value)
-                return model
-
+        args = (estimator, estep.nobs, estep.value, previous)
         start = time.perf_counter()
-        model = self._decide("m_step", make)
+        model = self._decide("m_step", partial(m_step, *args))
+        if (verify := getattr(self.transport, "verified_m_step", None)) is not None:
+            model = verify(model, args)
         self._log.estimated(time.perf_counter() - start)
         return model
 
@@ -335,6 +332,10 @@ class Handle(Observed, EncodedDataHandle):
             warn_user(f"workers compute with unlike builds, so bits depend on who does what: {'; '.join(builds)}")
         return results
 
+    @property
+    def _folds_itself(self) -> bool:  # and may do it again to check it
+        return True
+
     def _fold(self, estimator: Any, results: list[Result]) -> tuple[float, Any]:
         return fold_results(estimator, results)
 
@@ -346,7 +347,9 @@ class Handle(Observed, EncodedDataHandle):
                 "e.g. handle.pysp_seq_initialize(estimator, rng=0, p=0.1)"
             )
         results = self._run(Accumulate(estimator, model, scored))
-        nobs, value = self._fold(estimator, results)
+        verify = getattr(self.transport, "verified_fold", None) if self._folds_itself else None
+        fold = partial(self._fold, estimator, results)
+        nobs, value = fold() if verify is None else verify(estimator, fold)
         self._log.folded()
         self._left_out = sum(int(result.receipt.get("left_out", 0)) for result in results)
         return EStep(nobs, value, fold_log_densities(results), self._left_out)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mixle.utils.parallel.folding.build import build_key
+from mixle.utils.parallel.folding.digests import model_digest, rows_digest
 from mixle.utils.parallel.folding.draws import draws
 from mixle.utils.parallel.folding.faults import RemoteFault, fault_of
 from mixle.utils.parallel.folding.shards import Chunk, Shard
@@ -122,14 +123,33 @@ class Accumulate:
         The current model, or None for families that need none.
     scored : bool
         Also sum the log-density of `model`; accumulators with `seq_update_scored` do it in the same pass.
+    checked : int or None
+        Number of the round, to check on the way what `mixle.stats.identities` knows (on other blocks each round) and to
+        take the `rows_digest` afterwards: receipts then have ``identities``, the largest residual in units of its
+        bound, and ``rows``.
     """
 
     estimator: Any
     model: Any
     scored: bool = True
+    checked: int | None = None
 
     def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
         """Return the shard's statistic."""
+        if self.checked is None:
+            return self._sum(shard, at)
+        from mixle.stats.identities import watching
+
+        with watching(self.checked + 5 * shard.id) as watch:
+            value, density, rows, weight, receipt = self._sum(shard, at)
+        receipt = {**receipt, "identities": watch.worst, "rows": rows_digest(shard)}
+        return value, density, rows, weight, receipt
+
+    def received(self) -> int | None:
+        """Return the digest of the model as it stands here."""
+        return None if self.checked is None else model_digest(self.model)
+
+    def _sum(self, shard: Shard, at: Callable[[Chunk], None]) -> Outcome:
         accumulator = self.estimator.accumulator_factory().make()
         both = getattr(accumulator, "seq_update_scored", None) if self.model is not None else None
         total, weight, left_out = 0.0, 0.0, 0

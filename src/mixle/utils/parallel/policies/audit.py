@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixle._log import note
 from mixle.errors import ContractError, RoundLosses
 from mixle.utils.parallel.folding.tasks import Accumulate
+from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.base import Policy
+from mixle.utils.parallel.policies.beside import beside
+from mixle.utils.parallel.policies.cores import Pins, elsewhere
+from mixle.utils.parallel.policies.driver import DriverChecks
+from mixle.utils.parallel.policies.evidence import Evidence
 from mixle.utils.parallel.policies.hearing import Hearing
+from mixle.utils.parallel.policies.intake import Intake
 from mixle.utils.parallel.policies.invariants import Invariants
-from mixle.utils.parallel.policies.quarantine import gather, live_workers
-from mixle.utils.parallel.policies.receipts import ENVELOPE, SDCAuditReceipt
+from mixle.utils.parallel.policies.own import own_result
+from mixle.utils.parallel.policies.quarantine import gather, live_workers, worker_of
+from mixle.utils.parallel.policies.receipts import SDCAuditReceipt, mismatches
 from mixle.utils.parallel.policies.selection import Selection
 
 if TYPE_CHECKING:
@@ -55,6 +61,9 @@ class Audit(Policy):
         (see `mixle.utils.parallel.policies.invariants`). A shard that does not add up is audited at once, at any rate;
         with one worker the driver computes it. On a transport that cannot ``run`` a shard on a chosen worker (Spark)
         this is all that an audit does; `notes`, which the handle's report shows, say so.
+    pin : bool
+        Bind each worker to a physical core, where the platform lets one; audits and witnesses then come from another
+        core than what they are compared with, as long as there is one.
 
     Attributes
     ----------
@@ -64,6 +73,10 @@ class Audit(Policy):
         Shards of the last round that did not add up.
     receipts : list of SDCAuditReceipt
         Every difference so far; those inside the envelope have ``comparison_mode="exact/v1"``.
+    alarms : list of Alarm
+        Every other check that failed: digests of rows and models, sums that do not add up.
+    evidence : Evidence
+        What is known of each worker over all rounds, and who was named by it: its shards are audited each round.
     last_shards : set of int
         Shards audited in the last round.
     last_mismatches : list of SDCAuditReceipt
@@ -99,14 +112,18 @@ class Audit(Policy):
         rng: Any = None,
         quarantine: bool = True,
         invariants: bool = True,
+        pin: bool = False,
     ) -> None:
+        from mixle.utils.parallel.folding.inputs import random_state
+
         self.rate = _number(rate, "audit_rate must be finite and within [0, 1]", at_most=1.0)
         self.rtol = _number(rtol, "audit_rtol/atol must be finite and nonnegative")
         self.atol = _number(atol, "audit_rtol/atol must be finite and nonnegative")
-        for name, switch in {"quarantine": quarantine, "invariants": invariants}.items():
+        self.rng = random_state(0 if rng is None else rng)
+        for name, switch in {"quarantine": quarantine, "invariants": invariants, "pin": pin}.items():
             if not isinstance(switch, bool):
                 raise TypeError(f"{name} must be True or False, not {switch!r}")
-        self.rng, self.quarantine, self.invariants = _generator(rng), quarantine, invariants
+        self.quarantine, self.invariants, self.pin = quarantine, invariants, pin
 
     def bind(self) -> None:
         """Start with a clean record."""
@@ -118,11 +135,17 @@ class Audit(Policy):
         self.last_unbalanced: list[int] = []
         self.hook: Hook | None = None
         self._selection = Selection(self.rate)
+        self.evidence = Evidence()
         self._invariants = Invariants()
+        self._driver = DriverChecks(self)
+        self._intake = Intake(self.inner, self.recompute)
+        self.alarms: list[Alarm] = []
         self._partners: dict[int, int] = {}
         self._source: Source | None = None
         self._alone_told = False
         self.notes: tuple[str, ...] = () if _lets_choose(self.inner) else (_ONLY_SUMS.format(self.inner.name),)
+        self._pins = Pins()
+        self.cores = self._pins.cores
 
     def arm(self, hook: Hook | None) -> None:
         """Let ``hook(worker, shard, role, payload)`` change what audited payloads are heard as; None clears it.
@@ -151,18 +174,80 @@ class Audit(Policy):
 
     def _audited(self, task: Accumulate) -> Iterator[Result]:
         results: dict[int, Result] = {}
-        arrived = self.inner.map(task)
+        seconds: dict[int, Result] = {}
+        if self.pin:
+            self._pins.renew(self.inner)
+        chosen = self._draw(self.sizes)
+        self._driver.begin()
+        if self.invariants:
+            # not a copy: policies inside know the task of their round by its identity
+            object.__setattr__(task, "checked", self.round)
+            self._intake.begin(task)
         try:
-            for result in arrived:
-                results[result.shard] = result
+            for result in beside(self.inner, task, self._seconds(chosen)):
+                (seconds if result.receipt.pop("second", False) else results)[result.shard] = result
         except RoundLosses:
+            self._selection.back(chosen)
             yield from results.values()
             raise
+        self._resend(task, results)
         if all(result.error is None for result in results.values()):
-            unbalanced = self._invariants.broken(task, results, self._at_home) if self.invariants else []
-            results.update(self._hold(task, results, results, self.quarantine, unbalanced))
-            self.last_unbalanced = unbalanced
+            self._judge(task, chosen, results, seconds)
+        else:
+            self._selection.back(chosen)
         yield from results.values()
+
+    def _resend(self, task: Accumulate, results: dict[int, Result]) -> None:
+        """Ask once more for what was altered on its way: no user's error, and nobody's fault that can be named."""
+        altered = [s for s, r in results.items() if r.error is not None and r.error.type_name.endswith("PayloadError")]
+        again = self._at_home(task, altered) if altered else {}
+        for shard, result in again.items():
+            if result.error is None:
+                worker = worker_of(results[shard], self.inner)
+                self.alarms.append(Alarm(self.round + 1, shard, worker, "wire", "sent again"))
+                results[shard] = result
+
+    def _judge(
+        self, task: Accumulate, chosen: Iterable[int], results: dict[int, Result], seconds: dict[int, Result]
+    ) -> None:
+        """Check what came, and put what is to be folded in its place."""
+        unbalanced: list[int] = []
+        if self.invariants:
+            self.alarms += self._intake.contest(task, seconds, self.round + 1)
+            self.alarms += self._intake.mend(task, results, self.round + 1)
+            seconds = {shard: result for shard, result in seconds.items() if self.sound(result)}
+            unbalanced = self._invariants.broken(task, results, self._at_home)
+        makers = {shard: worker_of(results[shard], self.inner) for shard in unbalanced}
+        results.update(kept := self._hold(task, chosen, results, seconds, self.quarantine, unbalanced))
+        self.last_unbalanced = unbalanced
+        now = [one for one in self.alarms if one.round == self.round and one.check in {"rows", "model"}]
+        self._weigh([], [one.worker for one in now])
+        for shard, worker in makers.items():
+            outcome = "replaced by what others computed" if shard in kept else "confirmed by another computation"
+            self.alarms.append(Alarm(self.round, shard, worker, "sums", outcome))
+
+    def verified_fold(self, estimator: Any, fold: Callable[[], tuple[float, Any]]) -> tuple[float, Any]:
+        """Return what `fold` returns, checked."""
+        return self._driver.fold(estimator, fold, self._invariants if self.invariants else None)
+
+    def verified_m_step(self, model: Any, args: tuple[Any, ...]) -> Any:
+        """Return the model of an M-step, checked; `args` are those of `m_step`."""
+        return self._driver.model(model, args)
+
+    def sound(self, result: Result) -> bool:
+        """Return whether a result says to come from the right rows and the right model."""
+        return not self.invariants or self._intake.sound(result)
+
+    def _seconds(self, chosen: Iterable[int]) -> dict[int, list[int]]:
+        """Return who computes shards a second time: a worker other than the one where they live."""
+        owner: Mapping[int, int] = getattr(self.inner, "owner", None) or {}
+        assignment: dict[int, list[int]] = {}
+        live = live_workers(self.inner)
+        for shard in (one for one in chosen if one in owner):
+            others = [one for one in live if one != owner[shard]]
+            if (worker := self.choose(shard, "audit", elsewhere(others, [owner[shard]], self.cores))) is not None:
+                assignment.setdefault(worker, []).append(shard)
+        return assignment
 
     def audit(self, task: Task, shards: Iterable[int], quarantine: bool = True) -> list[SDCAuditReceipt]:
         """Audit shards outside a round: both sides are computed, nothing is folded.
@@ -191,11 +276,9 @@ class Audit(Policy):
         if unknown:
             raise ContractError(f"there are no shards {unknown}: this handle has shards 0 ... {max(self.sizes)}")
 
-        def primary(chosen: Sequence[int]) -> dict[int, Result]:
-            found = self._at_home(task, chosen)
-            return {shard: result for shard, result in found.items() if result.error is None}
-
-        self._hold(task, shards, primary, quarantine)
+        chosen = self._draw(shards)
+        primary = {shard: one for shard, one in self._at_home(task, chosen).items() if one.error is None}
+        self._hold(task, chosen, primary, {}, quarantine)
         return self.last_mismatches
 
     def _at_home(self, task: Task, shards: Iterable[int]) -> dict[int, Result]:
@@ -209,32 +292,41 @@ class Audit(Policy):
             homes.setdefault(owner.get(shard, 0), []).append(shard)
         return gather(self.inner, task, homes)
 
+    def _draw(self, shards: Iterable[int]) -> list[int]:
+        """Return the shards to audit in this round; those of a worker that was named are always among them."""
+        shards = list(shards)
+        chosen = self._selection.draw(shards, self.rng) if self._may_audit() else []
+        if self.evidence.named and len(live_workers(self.inner)) > 1:
+            owner: Mapping[int, int] = getattr(self.inner, "owner", None) or {}
+            chosen = sorted({*chosen, *(shard for shard in shards if owner.get(shard) in self.evidence.named)})
+        return chosen
+
     def _hold(
         self,
         task: Task,
-        shards: Iterable[int],
-        primary: dict[int, Result] | Callable[[Sequence[int]], dict[int, Result]],
+        chosen: Iterable[int],
+        primary: Mapping[int, Result],
+        seconds: Mapping[int, Result],
         quarantine: bool,
         unbalanced: Sequence[int] = (),
     ) -> dict[int, Result]:
-        """Draw shards, hear them, keep the record; return what is to be folded instead of what was delivered."""
+        """Hear shards, keep the record; return what is to be folded instead of what was delivered."""
         self.round += 1
-        chosen = self._selection.draw(shards, self.rng) if self._may_audit() else []
-        results = primary(chosen) if callable(primary) and chosen else primary
-        hearing = Hearing(self, task, {} if callable(results) else results, quarantine)
-        if chosen or unbalanced:
-            hearing.hold({shard for shard in (*chosen, *unbalanced) if shard in hearing.primary}, set(unbalanced))
+        hearing = Hearing(self, task, primary, quarantine)
+        hearing.hold({shard for shard in (*chosen, *unbalanced) if shard in primary}, set(unbalanced), seconds)
         found = {receipt.shard_id for receipt in hearing.receipts}
         self._invariants.excuse(hearing.audited.intersection(unbalanced) - found)
         for shard in hearing.audited:
             self._selection.done(shard)
         self.last_shards, self.last_evaluations = hearing.audited, hearing.evaluations
-        self.last_mismatches = [one for one in hearing.receipts if one.comparison_mode == ENVELOPE]
+        self.last_mismatches = mismatches(hearing.receipts)
         self.receipts += hearing.receipts
-        for one in self.last_mismatches:
-            facts = {"worker": one.primary_worker, "shard": one.shard_id, "suspects": one.suspected_workers}
-            note("error", "audit", one.summary(), **facts)
+        self._weigh(hearing.heard, hearing.wrong)
         return hearing.kept
+
+    def _weigh(self, heard: Iterable[int], wrong: Iterable[int]) -> None:
+        for worker in self.evidence.add(heard, wrong):
+            self.alarms.append(Alarm(self.round, -1, worker, "evidence", f"named: {self.evidence.named[worker]}"))
 
     def _may_audit(self) -> bool:
         if not self.rate or self.notes:
@@ -277,23 +369,9 @@ class Audit(Policy):
         """
         if self._source is None:
             return None
-        from mixle._limits import one_blas_thread
-        from mixle.utils.parallel.folding.shards import encode_shard
-        from mixle.utils.parallel.folding.tasks import execute
-
-        source = self._source
-        if not source.shards:  # a collection, which lies with its engine
+        if not self._source.shards:  # a collection, which lies with its engine
             return self._again(task, shard)
-        try:
-            read = source.shard_rows if source.rows is not None else self.inner.rows_of  # type: ignore[attr-defined]
-            rows = read(shard)
-            weights = source.shard_weights(shard)
-            with one_blas_thread():
-                encoded = encode_shard(shard, rows, source.shards[shard], source.encoder, source.pieces[shard], weights)
-                result = execute(task, encoded)
-        except Exception:  # noqa: BLE001 - rows that cannot be read any more, say: others have to decide
-            return None
-        return replace(result, receipt={**result.receipt, "recomputed": True}) if result.error is None else None
+        return own_result(self._source, self.inner, task, shard)
 
     def _again(self, task: Task, shard: int) -> Result | None:
         """Return what the engine computes when it is asked once more."""
@@ -309,12 +387,6 @@ def _lets_choose(transport: Any) -> bool:
     while hasattr(transport, "inner"):
         transport = transport.inner
     return hasattr(transport, "run") or hasattr(transport, "dispatch")
-
-
-def _generator(rng: Any) -> Any:
-    from mixle.utils.parallel.folding.inputs import random_state
-
-    return random_state(0 if rng is None else rng)
 
 
 def _number(value: Any, text: str, at_most: float = math.inf) -> float:

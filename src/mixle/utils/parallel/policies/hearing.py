@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mixle.utils.parallel.policies.assignment import spread
 from mixle.utils.parallel.policies.ballots import Ballot, identical, judge, listen
 from mixle.utils.parallel.policies.canonical import sha256
 from mixle.utils.parallel.policies.compare import Comparison
+from mixle.utils.parallel.policies.cores import elsewhere
 from mixle.utils.parallel.policies.quarantine import gather, live_workers, retire, worker_of
 from mixle.utils.parallel.policies.receipts import EXACT, SDCAuditReceipt, first_difference
 
@@ -59,6 +61,8 @@ class Hearing:
         One per pair that differs; those inside the envelope too.
     evaluations : int
         Two per audited shard and one per witness.
+    heard, wrong : list of int
+        Workers whose statistics were compared, and of those that others found to be wrong, one entry per statistic.
     kept : dict of int to Result
         What is to be folded where that is not the primary's delivery.
     """
@@ -69,13 +73,35 @@ class Hearing:
         self.audited: set[int] = set()
         self.receipts: list[SDCAuditReceipt] = []
         self.evaluations = 0
+        self.heard: list[int] = []
+        self.wrong: list[int] = []
         self.kept: dict[int, Result] = {}
 
-    def hold(self, shards: Iterable[int], urgent: Collection[int] = ()) -> None:
-        """Audit the given shards, ascending; where no other worker can, the driver computes the urgent ones."""
+    def hold(
+        self, shards: Iterable[int], urgent: Collection[int] = (), seconds: Mapping[int, Result] | None = None
+    ) -> None:
+        """Audit the given shards, ascending; where no other worker can, the driver computes the urgent ones.
+
+        Parameters
+        ----------
+        shards : iterable of int
+            What to audit.
+        urgent : collection of int
+            Those of them that are known not to add up.
+        seconds : mapping of int to Result, optional
+            What other workers have computed already.
+        """
         primaries = {shard: self._hear(self.primary[shard], "primary") for shard in sorted(shards)}
         disputes = {}
-        second = self._ask(primaries, "audit", {s: {b.worker} for s, b in primaries.items()})
+        second = {
+            shard: self._hear(result, "audit")
+            for shard, result in sorted((seconds or {}).items())
+            if shard in primaries
+            and result.error is None
+            and worker_of(result, self.transport) != primaries[shard].worker
+        }
+        missing = {shard: {ballot.worker} for shard, ballot in primaries.items() if shard not in second}
+        second.update(self._ask(missing, "audit", missing))
         for shard in set(urgent).difference(second):
             own = self.policy.recompute(self.task, shard)
             if own is not None:
@@ -84,6 +110,7 @@ class Hearing:
             primary = primaries[shard]
             self.audited.add(shard)
             self.evaluations += 2
+            self.heard += [one.worker for one in (primary, audit) if one.worker >= 0]
             found = judge(primary, audit, self.policy.rtol, self.policy.atol)
             if not found.match or not _agree(primary, audit):
                 disputes[shard] = _Dispute(primary, audit, found)
@@ -100,7 +127,8 @@ class Hearing:
         assignment: dict[int, list[int]] = {}
         live = live_workers(self.transport)
         for shard in shards:
-            worker = self.policy.choose(shard, role, [one for one in live if one not in barred[shard]])
+            others = [one for one in live if one not in barred[shard]]
+            worker = self.policy.choose(shard, role, elsewhere(others, barred[shard], self.policy.cores))
             if worker is not None:
                 assignment.setdefault(worker, []).append(shard)
         if not assignment:
@@ -109,7 +137,8 @@ class Hearing:
         heard = {}
         for shard in sorted(results):
             result = results[shard]
-            if result.error is None and worker_of(result, self.transport) not in barred[shard]:
+            sound = result.error is None and self.policy.sound(result)
+            if sound and worker_of(result, self.transport) not in barred[shard]:
                 heard[shard] = self._hear(result, role)
         return heard
 
@@ -123,8 +152,12 @@ class Hearing:
         for shard, dispute in disputes.items():
             if not dispute.found.match:
                 dispute.status = self._suspect(dispute)
-            self.kept[shard] = self._confirmed(shard, dispute).result
+            confirmed = self._confirmed(shard, dispute)
+            self.kept[shard] = confirmed.result
+            self._blame(dispute, confirmed)
+        doubted = self._doubted(disputes)
         self._retire_suspects(disputes)
+        self._discard(doubted, set(disputes))
         self.receipts += [self._receipt(shard, dispute) for shard, dispute in disputes.items()]
 
     def _suspect(self, dispute: _Dispute) -> str:
@@ -162,6 +195,45 @@ class Hearing:
                 "arm_corruption(None), or build a new handle from the rows"
             )
         return (trusted or ballots)[0]
+
+    def _blame(self, dispute: _Dispute, confirmed: Ballot) -> None:
+        """Note who said something else than what two computations agree on, or the driver computed itself."""
+        votes = sum(one.failed is None and one.key == confirmed.key for one in dispute.ballots)
+        if votes < 2 and confirmed.worker != -1:
+            return
+        for ballot in dispute.ballots:
+            alike = ballot.failed is None and (ballot.key == confirmed.key or not _same_build(ballot, confirmed))
+            if ballot.worker >= 0 and not alike:
+                self.wrong.append(ballot.worker)
+
+    def _doubted(self, disputes: Mapping[int, _Dispute]) -> set[int]:
+        """Return the workers that said something else than what is confirmed, by more than the envelope."""
+        doubted = {one.suspect for one in disputes.values() if one.suspect is not None}
+        for shard, dispute in disputes.items():
+            confirmed = Ballot(self.kept[shard], -1)
+            for ballot in dispute.ballots if not dispute.found.match else ():
+                if not judge(ballot, confirmed, self.policy.rtol, self.policy.atol).match:
+                    doubted.add(ballot.worker)
+        return doubted - {-1}
+
+    def _discard(self, doubted: set[int], confirmed: Collection[int]) -> None:
+        """Compute again what a doubted worker delivered in this round and nobody has confirmed.
+
+        Others compute it, or else the driver. Only where neither can does the delivery stand.
+        """
+        held = {s: worker_of(self.kept.get(s, result), self.transport) for s, result in self.primary.items()}
+        lost = [s for s, worker in held.items() if worker in doubted and s not in confirmed]
+        trusted = [worker for worker in live_workers(self.transport) if worker not in doubted]
+        found: dict[int, Result] = {}
+        if lost and trusted:
+            placement = spread(lost, self.transport.sizes, dict.fromkeys(trusted, 0.0))
+            found = gather(self.transport, self.task, placement)
+        for shard in lost:
+            result = found.get(shard)
+            if result is None or result.error is not None or worker_of(result, self.transport) in doubted:
+                result = self.policy.recompute(self.task, shard)
+            if result is not None:
+                self.kept[shard] = result
 
     def _retire_suspects(self, disputes: Mapping[int, _Dispute]) -> None:
         """Retire suspects in the order of shards; what a retired worker says of others is not believed any more."""

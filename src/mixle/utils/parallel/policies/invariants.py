@@ -4,14 +4,19 @@ A row's responsibilities add up to one, so that the weights of the components ad
 their sums of sufficient statistics to the sums over the rows (the identity behind the E-step; A. P. Dempster,
 N. M. Laird and D. B. Rubin, JRSS B 39, 1977). The right-hand sides are what a mixture of one component leaves; they do
 not depend on the model and are computed once. A residual above the bound of rounding means that a number is wrong:
-that shard is audited at once. A flip of a log-density before the responsibilities are normalised keeps the sums; only a
-recomputation sees it.
+that shard is audited at once. A flip of a log-density before the responsibilities are normalised keeps the sums; the
+identities that workers check on the way (`mixle.stats.identities`) see it on the blocks whose turn it is.
+
+Which models have what: stacked mixtures (and hidden Markov models with stacked emissions and no terminal states) the
+sums of weights, of linear and squared features, of labels and of missing rows; all hidden Markov models the counts of
+their chain; components scored by a matrix product the identities of log-densities. Mixtures of unlike families, and
+leaves on their own, have none of it: they are told by recomputation.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +26,7 @@ from mixle.utils.parallel.folding.tasks import Accumulate
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result
 
-__all__ = ["Invariants", "limit", "residual"]
+__all__ = ["Invariants", "chain_residual", "limit", "residual"]
 
 UNIT = 2.0**-53
 BLOCK = 2048  # rows per block of the E-step
@@ -56,69 +61,140 @@ def residual(statistic: Any, data: Any, weight: float) -> float:
     float
         The largest residual of all sums; NaN if one of them is NaN.
     """
+    return float(residuals([statistic], [data], np.array([weight]))[0])
+
+
+def residuals(statistics: Sequence[Any], data: Sequence[Any], weights: np.ndarray) -> np.ndarray:
+    """Return `residual` of several statistics (S,), whose arrays have equal shapes and whose tables equal labels."""
     with np.errstate(all="ignore"):  # corrupted numbers may be of any size
-        found = [_ratio(np.add.reduce(statistic.counts) - weight, weight)]
-        for ours, theirs in zip(statistic.slots, data.slots, strict=True):
-            measure = _MEASURES.get(type(ours).__name__)
+        counts = np.array([one.counts for one in statistics])
+        found = [_ratio(np.add.reduce(counts, axis=1) - weights, weights)]
+        for ours, theirs in zip(
+            *(zip(*(one.slots for one in many), strict=True) for many in (statistics, data)), strict=True
+        ):
+            measure = _MEASURES.get(type(ours[0]).__name__)
             if measure is not None:
                 found += measure(ours, theirs)
-        return float(np.max(found))
+        return np.asarray(np.maximum.reduce(found))
 
 
-def _ratio(error: Any, scale: Any) -> float:
-    """Return max |error| / (unit · scale); an error where nothing was added up is infinite."""
+def _ratio(error: Any, scale: Any) -> np.ndarray:
+    """Return max |error| / (unit · scale) of each statistic (S,); an error where nothing was added up is infinite."""
     error, scale = np.abs(error), np.abs(scale)
     ratio = np.where(error == 0.0, 0.0, error / (UNIT * scale))
-    return float(np.max(ratio, initial=0.0))
+    return np.asarray(np.max(ratio.reshape(len(ratio), -1), axis=1, initial=0.0))
 
 
-def _linear(ours: Any, theirs: Any) -> list[float]:
-    weight, sums = theirs.weight[0], np.add.reduce(ours.sums, axis=0)
-    terms = np.add.reduce(np.abs(ours.sums), axis=0) + np.abs(theirs.sums[0])
-    return [_ratio(np.add.reduce(ours.weight) - weight, weight), _ratio(sums - theirs.sums[0], terms)]
+def _field(slots: Sequence[Any], name: str) -> np.ndarray:
+    return np.array([getattr(slot, name) for slot in slots], float)
 
 
-def _gates(ours: Any, theirs: Any) -> list[float]:
-    return [_ratio(np.add.reduce(a) - b[0], b[0]) for a, b in zip(ours, theirs, strict=True)]
+def _linear(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
+    weight, wanted = _field(theirs, "weight")[:, 0], _field(theirs, "sums")[:, 0]
+    given = _field(ours, "sums")
+    terms = np.add.reduce(np.abs(given), axis=1) + np.abs(wanted)
+    total = np.add.reduce(_field(ours, "weight"), axis=1)
+    return [_ratio(total - weight, weight), _ratio(np.add.reduce(given, axis=1) - wanted, terms)]
 
 
-def _codes(ours: Any, theirs: Any) -> list[float]:
-    sums, wanted = np.add.reduce(ours.counts, axis=0), theirs.counts[0]
-    if ours.labels != theirs.labels:
-        place = {label: i for i, label in enumerate(ours.labels)}
-        if place.keys() != set(theirs.labels):
-            return [math.inf]
-        sums = sums[[place[label] for label in theirs.labels]]
+def _gates(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
+    found = []
+    for name in ours[0]._fields:
+        wanted = _field(theirs, name)[:, 0]
+        found.append(_ratio(np.add.reduce(_field(ours, name), axis=1) - wanted, wanted))
+    return found
+
+
+def _codes(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
+    sums, wanted = np.add.reduce(_field(ours, "counts"), axis=1), _field(theirs, "counts")[:, 0]
+    names, others = ours[0].labels, theirs[0].labels
+    if names != others:
+        place = {label: i for i, label in enumerate(names)}
+        if place.keys() != set(others):
+            return [np.full(len(sums), math.inf)]
+        sums = sums[:, [place[label] for label in others]]
     return [_ratio(sums - wanted, wanted)]
 
 
-def _moments(ours: Any, theirs: Any) -> list[float]:
+def _moments(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
     """Compare weight, mean and scatter about the data's own mean, so that an offset costs no digits."""
-    weight = np.asarray(ours.weight, float)
-    total = float(np.asarray(theirs.weight)[0])
-    found = [_ratio(np.add.reduce(weight) - total, total)]
-    if total == 0.0:
+    weight, total = _field(ours, "weight"), _field(theirs, "weight")[:, 0]
+    found = [_ratio(np.add.reduce(weight, axis=1) - total, total)]
+    if not total.all():  # of a shard without weight there are no means
         return found
-    w = weight[:, None]
-    delta = (ours.centre - theirs.centre[0]) + (ours.shift - theirs.shift[0])
-    full = ours.scatter.ndim == 3
-    scatter = np.diagonal(ours.scatter, axis1=1, axis2=2) if full else ours.scatter
-    second = np.add.reduce(scatter + w * (np.square(ours.shift) + np.square(delta)), axis=0)
-    second = second + total * np.square(theirs.shift[0])
+    w, total = weight[:, :, None], total[:, None]
+    shift, scatter, own = _field(ours, "shift"), _field(ours, "scatter"), _field(theirs, "shift")[:, 0]
+    delta = (_field(ours, "centre") - _field(theirs, "centre")) + (shift - own[:, None])
+    full = scatter.ndim == 4
+    diagonal = np.diagonal(scatter, axis1=2, axis2=3) if full else scatter
+    second = np.add.reduce(diagonal + w * (np.square(shift) + np.square(delta)), axis=1)
+    second = second + total * np.square(own)
     spread = np.sqrt(total * second)
-    steps = np.add.reduce(w * (np.abs(ours.shift) + np.abs(delta)), axis=0) + np.abs(total * theirs.shift[0])
+    steps = np.add.reduce(w * (np.abs(shift) + np.abs(delta)), axis=1) + np.abs(total * own)
     # full scatters are turned to the model's axes and back, a product on each side that costs digits
-    changes = 8.0 * len(second) if full else 1.0
-    found.append(_ratio(np.add.reduce(w * delta, axis=0), changes * (spread + steps)))
+    changes = 8.0 * second.shape[1] if full else 1.0
+    found.append(_ratio(np.add.reduce(w * delta, axis=1), changes * (spread + steps)))
+    wanted = _field(theirs, "scatter")[:, 0]
     if full:
-        between = (w * delta).T @ delta
-        error = np.add.reduce(ours.scatter, axis=0) + between - theirs.scatter[0]
-        return [*found, _ratio(error, changes * np.sqrt(np.outer(second, second)))]
-    error = np.add.reduce(scatter + w * np.square(delta), axis=0) - theirs.scatter[0]
-    return [*found, _ratio(error, second + theirs.scatter[0])]
+        between = np.swapaxes(w * delta, 1, 2) @ delta
+        error = np.add.reduce(scatter, axis=1) + between - wanted
+        return [*found, _ratio(error, changes * np.sqrt(second[:, :, None] * second[:, None, :]))]
+    error = np.add.reduce(diagonal + w * np.square(delta), axis=1) - wanted
+    return [*found, _ratio(error, second + wanted)]
 
 
-_MEASURES: dict[str, Callable[[Any, Any], list[float]]] = {
+def chain_residual(statistic: Any) -> float:
+    """Return how far the counts of a hidden chain are from each other, in units of 2^-53 of the terms added up.
+
+    Every element but the first is moved to: counts of states less initial counts are the column sums of the counts of
+    transitions.
+    """
+    with np.errstate(all="ignore"):
+        state, first = np.asarray(statistic.state_counts), np.asarray(statistic.init_counts)
+        moves = np.asarray(statistic.trans_counts)
+        total = np.add.reduce(np.abs(state))
+        found = [_ratio((state - first - np.add.reduce(moves, axis=0))[None], total)[0]]
+        if hasattr(statistic.emissions, "counts"):
+            found.append(_ratio((state - statistic.emissions.counts)[None], total)[0])
+        return float(np.max(np.array(found)))
+
+
+def _largest(one: float, other: float) -> float:
+    return max(one, other) if math.isfinite(one) and math.isfinite(other) else math.inf
+
+
+def _form(statistic: Any) -> tuple[Any, ...]:
+    """Return what must be equal of statistics that are looked at together: shapes, tables, whether there is weight."""
+    slots = [
+        (slot.labels, slot.counts.shape)
+        if hasattr(slot, "labels")
+        else (bool(np.any(slot[0])), *(np.shape(part) for part in slot))
+        if type(slot).__name__ in _MEASURES
+        else ()
+        for slot in statistic.slots
+    ]
+    return statistic.counts.shape, tuple(slots)
+
+
+def _tree(value: Any) -> Any:
+    """Return the tree of a statistic that is stacked, or whose emissions are; None otherwise."""
+    return getattr(_stacked(value), "tree", None)
+
+
+def _stacked(value: Any) -> Any:
+    return value.emissions if hasattr(value, "trans_counts") else value
+
+
+def _terms(result: Result) -> int:
+    """Return how many terms were added up: rows, or the elements of sequences."""
+    counts = getattr(result.value, "state_counts", None)
+    if counts is None:
+        return result.rows
+    total = float(np.add.reduce(counts))
+    return max(result.rows, int(total)) if math.isfinite(total) else result.rows
+
+
+_MEASURES: dict[str, Callable[[Sequence[Any], Sequence[Any]], list[np.ndarray]]] = {
     "LinearSums": _linear,
     "OptionalWeights": _gates,
     "CodeCounts": _codes,
@@ -134,38 +210,78 @@ class Invariants:
         self.data: dict[int, tuple[float, Any]] = {}
         self.slack: dict[int, float] = {}
         self.last: dict[int, float] = {}
+        self.total: tuple[float, Any] | None = None
+        self.whole = False
 
     def broken(self, task: Accumulate, results: Mapping[int, Result], compute: Compute) -> list[int]:
-        """Return the shards whose statistic does not add up, ascending.
+        """Return the shards whose statistic does not add up, or whose log-densities did not, ascending.
 
         Parameters
         ----------
         task : Accumulate
             The E-step.
         results : mapping of int to Result
-            Its results, by shard. Shards with rows that were left out are not told.
+            Its results, by shard. Sums of shards with rows that were left out are not told.
         compute : callable
             ``compute(task, shards)`` returns results by shard; asked once, for the right-hand sides.
         """
-        stacked = {s: r for s, r in results.items() if hasattr(r.value, "slots") and hasattr(r.value, "counts")}
-        if not stacked:
-            return []
-        key = (next(iter(stacked.values())).value.tree, task.estimator.__class__)
-        if key != self.key:
-            self.key, self.slack = key, {}
-            self.data = _right_hand_sides(task, stacked, compute)
-        self.last = {s: self._residual(s, r) for s, r in stacked.items() if s in self.data}
-        return sorted(
-            s for s, found in self.last.items() if not found <= self.slack.get(s, 1.0) * limit(results[s].rows)
-        )
+        known = {shard: tree for shard, result in results.items() if (tree := _tree(result.value)) is not None}
+        if known:
+            key = (next(iter(known.values())), task.estimator.__class__)
+            if key != self.key:
+                self.key, self.slack, self.total = key, {}, None
+                self.data = _right_hand_sides(task, known, compute)
+        self.whole = bool(self.data) and not any(r.receipt.get("left_out", 0) for r in results.values())
+        self.last = {shard: found / limit(_terms(results[shard])) for shard, found in self._sums(results).items()}
+        for shard, result in results.items():
+            self.last[shard] = _largest(self.last.get(shard, 0.0), self._own(result))
+        return sorted(s for s, found in self.last.items() if not found <= self.slack.get(s, 1.0))
 
-    def _residual(self, shard: int, result: Result) -> float:
-        if result.receipt.get("left_out", 0):
-            return 0.0
-        weight, data = self.data[shard]
+    def _sums(self, results: Mapping[int, Result]) -> dict[int, float]:
+        """Return the residual of each shard whose sums are known, in units of 2^-53 of the terms."""
+        groups: dict[Any, list[int]] = {}
+        found: dict[int, float] = {}
+        for shard, result in results.items():
+            if shard in self.data and not result.receipt.get("left_out", 0):
+                try:
+                    pair = _stacked(result.value), self.data[shard][1]
+                    groups.setdefault(tuple(map(_form, pair)), []).append(shard)
+                except (TypeError, AttributeError):
+                    found[shard] = math.inf
+        for shards in groups.values():
+            ours = [_stacked(results[shard].value) for shard in shards]
+            weights = np.array([self.data[shard][0] for shard in shards])
+            try:
+                many = residuals(ours, [self.data[shard][1] for shard in shards], weights).tolist()
+            except (ValueError, IndexError, TypeError, AttributeError):  # shapes that do not fit
+                many = [math.inf] * len(shards)
+            found.update(zip(shards, many, strict=True))
+        return found
+
+    def _own(self, result: Result) -> float:
+        """Return what a result says of itself, in units of the bound."""
+        found = float(result.receipt.get("identities", 0.0))
+        if not hasattr(result.value, "trans_counts"):
+            return found
         try:
-            return residual(result.value, data, weight)
-        except (ValueError, IndexError, TypeError):  # shapes that do not fit: something is wrong with it
+            return _largest(found, chain_residual(result.value) / limit(_terms(result)))
+        except (ValueError, IndexError, TypeError, AttributeError):
+            return math.inf
+
+    def total_residual(self, estimator: Any, value: Any) -> float | None:
+        """Return how far a folded statistic is from the data's own, in units of its bound.
+
+        None if that is not known: no sums, rows that were left out of some shard, keys that tie statistics.
+        """
+        tree = _tree(value)
+        if tree is None or not self.whole or set(self.data) != set(self.last) or tree != self.key[0]:
+            return None
+        if self.total is None:
+            self.total = _merged(estimator, [self.data[shard] for shard in sorted(self.data)])
+        weight, data = self.total
+        try:
+            return residual(_stacked(value), data, weight) / limit(BLOCK * len(self.data) + math.ceil(weight))
+        except (ValueError, IndexError, TypeError, AttributeError):
             return math.inf
 
     def excuse(self, shards: Iterable[int]) -> None:
@@ -173,17 +289,27 @@ class Invariants:
         for shard in shards:
             found = self.last.get(shard, 0.0)
             if math.isfinite(found):
-                self.slack[shard] = max(self.slack.get(shard, 1.0), 2.0 * found / limit(1))
+                self.slack[shard] = max(self.slack.get(shard, 1.0), 2.0 * found)
             else:
                 self.data.pop(shard, None)
+                self.total = None
 
 
-def _right_hand_sides(
-    task: Accumulate, stacked: Mapping[int, Result], compute: Compute
-) -> dict[int, tuple[float, Any]]:
+def _merged(estimator: Any, parts: list[tuple[float, Any]]) -> tuple[float, Any]:
+    from mixle.stats.stacking.statistic import merge_stacked
+    from mixle.stats.stacking.tree import flatten, unify
+
+    nodes = tuple(slot.node for slot in flatten(unify(list(estimator.estimators)[:1])))
+    total = parts[0][1]
+    for _, part in parts[1:]:
+        total = merge_stacked(total, part, nodes)
+    return math.fsum(weight for weight, _ in parts), total
+
+
+def _right_hand_sides(task: Accumulate, stacked: Iterable[int], compute: Compute) -> dict[int, tuple[float, Any]]:
     """Return weight and statistic of all rows of each shard, from a mixture of one component that supports them."""
     children = list(getattr(task.estimator, "estimators", None) or ())
-    components = list(getattr(task.model, "components", None) or ())
+    components = list(getattr(task.model, "components", None) or getattr(task.model, "topics", None) or ())
     data: dict[int, tuple[float, Any]] = {}
     for child, component in list(zip(children, components, strict=False))[:TRIES]:
         missing = sorted(set(stacked) - set(data))
@@ -193,15 +319,21 @@ def _right_hand_sides(
         if single is None:
             break
         for shard, result in compute(single, missing).items():
-            if result.error is None and not result.receipt.get("left_out", 0) and hasattr(result.value, "slots"):
-                data[shard] = (result.weight, result.value)
+            if result.error is None and not result.receipt.get("left_out", 0) and _tree(result.value) is not None:
+                own = _stacked(result.value)
+                data[shard] = (result.weight if own is result.value else float(own.counts[0]), own)
     return data
 
 
 def _single(task: Accumulate, child: Any, component: Any) -> Accumulate | None:
-    """Return the E-step of a mixture of one component."""
-    from mixle.stats import MixtureDistribution, MixtureEstimator
+    """Return the E-step of a mixture, or of a hidden Markov model, of one component."""
+    from mixle import stats
 
-    if type(task.estimator) is not MixtureEstimator:
-        return None
-    return Accumulate(MixtureEstimator([child]), MixtureDistribution([component], [1.0]), scored=True)
+    if type(task.estimator) is stats.MixtureEstimator:
+        mixture = stats.MixtureDistribution([component], [1.0])
+        return Accumulate(stats.MixtureEstimator([child]), mixture, scored=True)
+    if type(task.estimator) is stats.HiddenMarkovEstimator and task.model.terminal_states is None:
+        lengths = task.model.len_dist
+        chain = stats.HiddenMarkovModelDistribution([component], [1.0], [[1.0]], len_dist=lengths)
+        return Accumulate(stats.HiddenMarkovEstimator([child], task.estimator.len_estimator), chain, scored=True)
+    return None

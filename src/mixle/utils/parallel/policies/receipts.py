@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-__all__ = ["ENVELOPE", "EXACT", "SDCAuditReceipt", "first_difference"]
+from mixle._log import note
+
+__all__ = ["ENVELOPE", "EXACT", "SDCAuditReceipt", "first_difference", "mismatches"]
 
 ENVELOPE = "typed_numeric_envelope/v1"
 EXACT = "exact/v1"
@@ -90,6 +93,15 @@ class SDCAuditReceipt:
             f"audit={self.audit_worker} witness={self.witness_worker} suspects={self.suspected_workers} "
             f"quarantine={self.quarantine_status}: {self.mismatch_reason}{errors}"
         )
+
+
+def mismatches(receipts: Iterable[SDCAuditReceipt]) -> list[SDCAuditReceipt]:
+    """Return the receipts of differences outside the envelope, and log them where someone listens."""
+    found = [one for one in receipts if one.comparison_mode == ENVELOPE]
+    for one in found:
+        facts = {"worker": one.primary_worker, "shard": one.shard_id, "suspects": one.suspected_workers}
+        note("error", "audit", one.summary(), **facts)
+    return found
 
 
 def first_difference(left: bytes, right: bytes) -> int | None:

@@ -11,7 +11,7 @@ from mixle.utils.parallel.policies.exchange import open_exchange
 from mixle.utils.parallel.policies.speculate import TICK_S, Backups, Late, differ
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mixle.utils.parallel.policies.exchange import Gone
     from mixle.utils.parallel.policies.losses import RoundReceipt
@@ -48,6 +48,9 @@ class Recovery:
         Filled while the round runs.
     everything : bool
         The assignment covers all shards, each where it lives.
+    seconds : mapping of int to sequence of int, optional
+        Shards that workers do a second time beside the round; their results have ``receipt["second"]``. What is lost
+        of them is not done again.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Recovery:
         assignment: dict[int, list[int]] | None,
         receipt: RoundReceipt,
         everything: bool,
+        seconds: Mapping[int, Sequence[int]] | None = None,
     ) -> None:
         self.policy, self.task, self.receipt = policy, task, receipt
         self.sizes = policy.sizes
@@ -67,6 +71,8 @@ class Recovery:
         self.used: dict[int, Result] = {}
         self.backups = Backups(self.sizes) if policy.speculates else None
         self.exchange = open_exchange(policy.inner, task, assignment, everything)
+        self.again = {worker: set(shards) for worker, shards in (seconds or {}).items() if worker in policy.up}
+        self.beside = open_exchange(policy.inner, task, {w: sorted(s) for w, s in self.again.items()})
 
     def results(self) -> Iterator[Result]:
         """Yield the result of every shard once.
@@ -90,6 +96,7 @@ class Recovery:
                     )
                 if self._restless():
                     self._tend()
+            yield from self._seconds()
             while self.unsettled:
                 self._tend()
             if self.receipt.recomputed:
@@ -97,6 +104,24 @@ class Recovery:
                 note("info", "pool", f"recovered: shards {shards} were computed by other workers", shards=shards)
         finally:
             self._end()
+
+    def _seconds(self) -> Iterator[Result]:
+        """Yield what was done beside the round; a worker lost meanwhile is started again, its shards are not."""
+        while any(self.again.values()):
+            event = self.beside.next(self._patience())
+            if isinstance(event, Result):
+                worker = event.receipt.get("worker", next(w for w, s in self.again.items() if event.shard in s))
+                self.again[worker].discard(event.shard)
+                event.receipt["second"] = True
+                yield event
+            elif event is not None:
+                self.again.pop(event.worker, None)
+                if event.worker not in self.receipt.failed:
+                    self._lose(event)
+            elif self._patience() is None:
+                return
+            if self._restless():
+                self._tend()
 
     def _restless(self) -> bool:
         return bool(
@@ -189,6 +214,7 @@ class Recovery:
                 self._give(given, keep=True)
 
     def _end(self) -> None:
+        self.beside.close()
         owed = {worker: shards for worker, shards in self.owed.items() if shards}
         if owed and not self.todo:
             self.policy.late.append(Late(self.exchange, owed, self.used))

@@ -122,6 +122,20 @@ class Retry(Elastic):
         self.last = receipt = RoundReceipt()
         return self._round(task, None, receipt)
 
+    def map_beside(self, task: Task, seconds: Mapping[int, Sequence[int]]) -> Iterator[Result]:
+        """Run `task` on every shard, and beside it a second time on chosen shards on chosen workers.
+
+        Parameters
+        ----------
+        task : Task
+            What to do.
+        seconds : mapping of int to sequence of int
+            Shards by worker. Their results come after the others and have ``receipt["second"]``; those of a worker
+            that is lost meanwhile are missing.
+        """
+        self.last = receipt = RoundReceipt()
+        return self._round(task, None, receipt, seconds)
+
     def dispatch(self, task: Task, assignment: Mapping[int, Sequence[int]]) -> Iterator[Result]:
         """Run `task` on chosen shards on chosen workers; if one of them is lost, others take over.
 
@@ -155,13 +169,17 @@ class Retry(Elastic):
         self.inner.close()
 
     def _round(
-        self, task: Task | None, assignment: dict[int, list[int]] | None, receipt: RoundReceipt
+        self,
+        task: Task | None,
+        assignment: dict[int, list[int]] | None,
+        receipt: RoundReceipt,
+        seconds: Mapping[int, Sequence[int]] | None = None,
     ) -> Iterator[Result]:
         self._muster(receipt)
         everything = assignment is None
         if everything and getattr(self.inner, "owner", None) is not None:
             assignment = self._around_the_late(self.residence())
-        yield from Recovery(self, task, assignment, receipt, everything).results()
+        yield from Recovery(self, task, assignment, receipt, everything, seconds).results()
 
     # What a round asks for
 

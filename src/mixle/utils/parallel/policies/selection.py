@@ -69,6 +69,10 @@ class Selection:
         """Note that an audit of a shard was carried out; until then its time goes on."""
         self.age[shard] = 0
 
+    def back(self, shards: Iterable[int]) -> None:
+        """Take back a draw whose round failed."""
+        self.credit += len(list(shards))
+
     def _urgent(self, everything: list[int], count: int, gain: float) -> list[int]:
         """Return the shards that must go now lest one of them be late."""
         limit = math.ceil(PATIENCE / self.rate)

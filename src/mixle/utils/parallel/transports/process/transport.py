@@ -83,6 +83,7 @@ class ProcessTransport(Transport):
         self.owner: dict[int, int] = {}
         self.copies: dict[int, int] = {}
         self.retired: set[int] = set()
+        self.digests: dict[int, str] = {}
         self._link = _link_factory(start_method, shutdown_timeout_s)
         self._definitions = Definitions()
         self._hook: Hook | None = None
@@ -148,6 +149,7 @@ class ProcessTransport(Transport):
             if error is not None:
                 raise load_error(error, shard, loaded[shard].receipt.get("worker"))
         self.sizes = {shard: loaded[shard].rows for shard in sorted(loaded)}
+        self.digests = {shard: result.receipt["rows"] for shard, result in loaded.items() if "rows" in result.receipt}
 
     def map(self, task: Task) -> Iterator[Result]:
         """Run `task` on every shard and yield each result as it arrives.
@@ -193,6 +195,10 @@ class ProcessTransport(Transport):
         self.copies[shard] = worker
         if before is not None and not self._keeps(shard, before):
             self._supervisor().tell(before, wire.DROP, shard=shard)
+
+    def forget(self, shard: int, worker: int) -> None:
+        """Let a worker drop the encoded rows of a shard: it encodes them anew when it needs them."""
+        self._supervisor().tell(worker, wire.DROP, shard=shard)
 
     def _keeps(self, shard: int, worker: int) -> bool:
         return worker in {self.owner[shard], self.copies.get(shard)}

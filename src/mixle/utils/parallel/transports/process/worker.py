@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from mixle.errors import PayloadError
 from mixle.utils.parallel.folding import payload
+from mixle.utils.parallel.folding.digests import rows_digest
 from mixle.utils.parallel.folding.faults import fault_of
+from mixle.utils.parallel.folding.packing import packed
 from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score, execute
 from mixle.utils.parallel.transports.process import system, wire
 from mixle.utils.parallel.transports.process.mailbox import read_letter
@@ -187,7 +189,8 @@ class Worker:
         if head.flags & wire.ARMED:
             self.rendezvous(head)
         self.encoded = False
-        for shard, keep in items:
+        received = getattr(task, "received", None)
+        for place, (shard, keep) in enumerate(items, 1):
             result = Result(shard, 0, 0.0, None, None, self.receipt(), fault)
             began = time.perf_counter()
             if fault is None:
@@ -195,6 +198,8 @@ class Worker:
             # Before the task started, rows that were not resident were encoded.
             result.receipt["decode_seconds"] = reading + result.receipt.get("started", began) - began
             reading = 0.0
+            if received is not None and place == len(items):  # what holds after the work has held all along
+                result.receipt["model"] = received()
             self.reply(head, result)
         if self.encoded or not isinstance(task, (Accumulate, Score)):
             # Unpickled rows and the draws of a start leave holes in the heap that no round fills.
@@ -221,14 +226,14 @@ class Worker:
                 return execute(task, encoded, self.birth.rank)
         except Exception as error:  # noqa: BLE001 - the encoder is the user's, and so may be an error that cannot be told
             return Result(shard, 0, 0.0, None, None, self.receipt(), fault_of(error))
-        return Result(shard, encoded.rows, 0.0, None, None, self.receipt())
+        return Result(shard, encoded.rows, 0.0, None, None, {**self.receipt(), "rows": rows_digest(encoded)})
 
     def encode(self, shard: int) -> Shard:
         """Encode a shard from the rows of the pool."""
         self.encoded = True
         if self.spool is None:
             self.spool = SpoolReader(self.birth.files["rows"], self.definitions)
-        return self.spool.encode(shard)
+        return packed(self.spool.encode(shard))
 
     def receipt(self) -> dict[str, Any]:
         return {"worker": self.birth.rank}
