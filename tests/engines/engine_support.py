@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import mixle.stats as st
 from mixle.inference import optimize
+from traces import NAMES
 
 ROWS = [(float(i % 7) + 0.1 * (i % 13), "abcde"[i % 5]) for i in range(700)]
+COUNTS = (1, 4, 7)
 NUMBERS = [float(i % 11) + 0.01 * i for i in range(90)]
 ESTIMATOR = st.MixtureEstimator([st.CompositeEstimator((st.GaussianEstimator(), st.CategoricalEstimator()))] * 2)
 
@@ -24,6 +27,16 @@ def fit(rows=ROWS, **options):
     """Return the digest of a fit of a few iterations."""
     options = {"max_its": 3, "delta": None, "seed": 3, **options}
     return optimize(rows, ESTIMATOR, **options).digest()
+
+
+def shard_counts(name, turn):
+    """Return the numbers of shards that a model is tried at: one in rotation, all with ``MIXLE_IDENTITY=full``.
+
+    Engines take turns, so that each model meets every number on some engine.
+    """
+    if os.environ.get("MIXLE_IDENTITY") == "full":
+        return COUNTS
+    return (COUNTS[(NAMES.index(name) + turn) % len(COUNTS)],)
 
 
 def launcher(name):

@@ -13,7 +13,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, short
+from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, shard_counts, short
 from mpi4py import MPI
 
 import mixle.stats as st
@@ -61,7 +61,7 @@ def identity():
     found = {}
     for name in NAMES:
         rows, est = problem(name)
-        for shards in (1, 4, 7):
+        for shards in shard_counts(name, SIZE):
             with MPIEncodedData(rows, est, num_shards=shards) as handle:
                 found[f"{name}, {shards}"] = short(trace(handle, est))
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from engine_support import ESTIMATOR, NUMBERS, ROWS, fit
+from engine_support import COUNTS, ESTIMATOR, NUMBERS, ROWS, fit, shard_counts
 
 import mixle.stats as st
 from mixle.errors import BackendError, HandleClosed, RoundLosses, RowError, TaskError
@@ -30,6 +30,7 @@ from mixle.utils.parallel.transports.futures.transport import FuturesTransport
 from traces import NAMES, problem, reference, trace
 
 FULL = os.environ.get("MIXLE_IDENTITY") == "full"
+EXECUTORS = ["from_server", "loky", "spawned"]
 FEW = ["gaussian", "mixture of composite", "mixture of optional"]
 
 
@@ -72,7 +73,7 @@ def loky():
 def test_threads_give_the_bits_of_one_thread(name):
     rows, estimator = problem(name)
     with ThreadPoolExecutor(3) as pool:
-        for shards in (1, 4, 7) if FULL else (7,):
+        for shards in COUNTS if FULL else (7,):
             with encoded_data(rows, estimator, backend="futures", client=pool, num_shards=shards) as handle:
                 assert trace(handle, estimator) == reference(name, Strided(shards))
 
@@ -83,13 +84,13 @@ def test_processes_give_the_bits_of_one_thread(name, spawned):
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("executor", ["from_server", "loky", "spawned"])
+@pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_executor_gives_the_bits_of_one_thread(name, executor, request):
-    compare(name, request.getfixturevalue(executor), (1, 4, 7) if FULL else (7,))
+    compare(name, request.getfixturevalue(executor), shard_counts(name, EXECUTORS.index(executor)))
 
 
-def compare(name, pool, counts=(1, 4, 7)):
+def compare(name, pool, counts=COUNTS):
     rows, estimator = problem(name)
     for shards in counts:
         with encoded_data(rows, estimator, backend="futures", client=pool, num_shards=shards) as handle:

@@ -7,7 +7,7 @@ import signal
 
 import numpy as np
 import pytest
-from engine_support import ESTIMATOR, NUMBERS, ROWS, fit
+from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, shard_counts
 
 import mixle.stats as st
 from mixle.errors import BackendError, EmptyDataError, HandleClosed, RoundLosses, RowError, TaskError
@@ -28,8 +28,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-SHARDS = (1, 4, 7) if os.environ.get("MIXLE_IDENTITY") == "full" else (4,)  # each handle starts processes
-
 
 @pytest.fixture(scope="module", autouse=True)
 def ray():
@@ -43,7 +41,7 @@ def ray():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_has_the_bits_of_one_thread(name):
     rows, estimator = problem(name)
-    for shards in SHARDS:
+    for shards in shard_counts(name, 1):
         with encoded_data(rows, estimator, backend="ray", num_shards=shards, num_workers=2) as handle:
             assert trace(handle, estimator) == reference(name, Strided(shards))
 

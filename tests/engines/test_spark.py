@@ -8,6 +8,7 @@ import numpy as np
 import pyspark
 import pytest
 from cluster_support import CUTS, MIXED, SIZES, local_trace, mixed_rows, parts, wide_rows, write_parquet
+from engine_support import shard_counts
 
 import mixle.stats as st
 from bits import bits
@@ -63,7 +64,7 @@ def frame(session, rdd):
 @pytest.mark.parametrize("name", NAMES)
 def test_spark_gives_the_bits_of_one_thread(spark, name):
     rows, estimator = problem(name)
-    for shards in (1, 4, 7):
+    for shards in shard_counts(name, 0):
         with SparkEncodedData(rows, estimator, client=spark, num_shards=Contiguous(shards)) as handle:
             assert trace(handle, estimator) == reference(name, Contiguous(shards))
 
