@@ -61,7 +61,7 @@ def on_dask() -> None:
     """Measure rounds on a local cluster of two processes."""
     from distributed import Client, LocalCluster
 
-    from mixle.utils.parallel.folding.remote import pack
+    from mixle.utils.parallel.folding.travel import pack_results
     from mixle.utils.parallel.planner import DaskEncodedData
 
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
@@ -72,7 +72,7 @@ def on_dask() -> None:
     ):
         model = handle.pysp_seq_initialize(ESTIMATOR, 1, 0.1)
         task = Accumulate(ESTIMATOR, model)
-        frame = pack(list(handle.transport.map(task))[:1])
+        frame = pack_results(list(handle.transport.map(task))[:1])
         payloads = client.scatter([frame] * SHARDS)
         order = handle.transport.order(task)
 
@@ -89,7 +89,7 @@ def on_spark() -> None:
     """Measure rounds on local[2], and encoding by columns against rows."""
     from pyspark.sql import SparkSession
 
-    from mixle.utils.parallel.folding.remote import pack
+    from mixle.utils.parallel.folding.travel import pack_results
     from mixle.utils.parallel.planner import SparkEncodedData
 
     session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -98,7 +98,7 @@ def on_spark() -> None:
     with SparkEncodedData(rows(), ESTIMATOR, client=context, num_shards=SHARDS) as handle:
         model = handle.pysp_seq_initialize(ESTIMATOR, 1, 0.1)
         task = Accumulate(ESTIMATOR, model)
-        frame = pack(list(handle.transport.map(task))[:1])
+        frame = pack_results(list(handle.transport.map(task))[:1])
         payloads = context.parallelize([frame] * SHARDS, SHARDS).persist()
         order = handle.transport.order(task)
 

@@ -7,7 +7,6 @@ from source_tree import FILES, ROOT, SRC, module_of, project_files, tree_of
 
 #: Where bytes become objects; each of these decides what it trusts.
 UNPICKLING = (
-    "mixle.utils.parallel.folding.remote",
     "mixle.utils.parallel.folding.faults",  # a user's exception, from a worker of this job
     "mixle.utils.parallel.folding.fold",  # the documented folds read what their caller hands them
     "mixle.utils.parallel.folding.payload",  # statistics: a typed frame, checked before it is read

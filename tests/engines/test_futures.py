@@ -67,6 +67,9 @@ def loky():
 
     with Loky(2) as pool:
         yield pool
+    from loky.backend.resource_tracker import _resource_tracker
+
+    _resource_tracker._stop()  # loky has a helper of its own
 
 
 @pytest.mark.parametrize("name", NAMES)

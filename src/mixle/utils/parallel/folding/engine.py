@@ -16,8 +16,9 @@ from mixle.utils.parallel.folding.inputs import (
     choose_map,
     make_source,
 )
-from mixle.utils.parallel.folding.remote import Encoding, Order, Parcel, dumps, unpack
+from mixle.utils.parallel.folding.remote import Encoding, Order
 from mixle.utils.parallel.folding.transport import Source, Transport
+from mixle.utils.parallel.folding.travel import pack, rows_of, unpack_results
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.shards import ShardMap
@@ -126,7 +127,7 @@ class EngineTransport(Transport):
         encoding = Encoding(source.encoder)
         if isinstance(source, PartitionSource):
             encoding = Encoding(source.encoder, source.sub_chunks, source.chunks)
-        summaries = sorted(self.encode(source, dumps(encoding)), key=lambda one: one[0])
+        summaries = sorted(self.encode(source, pack(encoding, definitions=True)), key=lambda one: one[0])
         self.partitions = len(summaries)
         start = 0
         for index, rows, mark, fault in summaries:
@@ -140,11 +141,11 @@ class EngineTransport(Transport):
 
     def order(self, task: Task) -> bytes:
         """Return a task as it travels, once per round."""
-        return dumps(Order(task, self._places))
+        return pack(Order(task, self._places), definitions=True)
 
     def read(self, frame: bytes) -> list[Result]:
         """Return the results of a frame, their workers numbered."""
-        results = unpack(frame)
+        results = unpack_results(frame)
         for result in results:
             name = result.receipt.pop("name", None)
             if name is not None:
@@ -158,10 +159,7 @@ class EngineTransport(Transport):
 
 def parcels(source: Source) -> list[bytes]:
     """Return the rows of each shard as they travel."""
-    return [
-        dumps(Parcel(source.shard_rows(shard), positions, source.pieces[shard], source.shard_weights(shard)))
-        for shard, positions in enumerate(source.shards)
-    ]
+    return [pack(rows_of(source, shard), definitions=True) for shard in range(len(source.shards))]
 
 
 def losses_of(cause: str, shards: Sequence[int], error: BaseException | None = None, worker: int = -1) -> RoundLosses:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, MissingPackage
-from mixle.utils.parallel.folding.backends import BUILTIN, PACKAGES
+from mixle.utils.parallel.folding.backends import BUILTIN, NEEDS
 from mixle.utils.parallel.folding.controls import DEFAULTS, NEW, same
 from mixle.utils.parallel.folding.observed import delivered
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, is_encoded_data_handle
@@ -175,8 +175,8 @@ def _missing(names: Iterable[str]) -> dict[str, str]:
     """Return the backends whose package is not installed, with the line that installs it."""
     from importlib.util import find_spec
 
-    built = {name: PACKAGES[name] for name in names if name in PACKAGES}
-    return {name: line for name, (package, line) in built.items() if find_spec(package) is None}
+    built = {name: NEEDS[name] for name in names if name in NEEDS}
+    return {name: need.install for name, need in built.items() if find_spec(need.module) is None}
 
 
 def _over_transport(factory: Callable[..., Transport]) -> Factory:

@@ -6,13 +6,10 @@ class of this library, and so that the checksum of a result is looked at before 
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.errors import SourceChanged
@@ -22,35 +19,17 @@ from mixle.utils.parallel.folding.faults import RemoteFault, fault_of
 from mixle.utils.parallel.folding.fold import fold_groups
 from mixle.utils.parallel.folding.shards import Chunk, Partitions, Shard, check_row_count, cut, encode_shard
 from mixle.utils.parallel.folding.tasks import Result, execute
+from mixle.utils.parallel.folding.travel import ShardRows, told
 
 __all__ = [
     "Encoded",
     "Encoding",
     "Order",
-    "Parcel",
     "add_up",
     "by_value",
-    "dumps",
     "encode_part",
-    "loads",
-    "pack",
     "perform",
-    "told",
-    "unpack",
 ]
-
-
-def dumps(value: Any) -> bytes:
-    """Return `value` as a pickle; what ``__main__`` defines goes along."""
-    import cloudpickle
-
-    data: bytes = cloudpickle.dumps(value, protocol=5)
-    return data
-
-
-def loads(data: bytes) -> Any:
-    """Return what `dumps`, or a pickle of this job, holds."""
-    return pickle.loads(data)
 
 
 def by_value(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,16 +47,6 @@ def by_value(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Parcel:
-    """The rows of one shard on their way from the driver."""
-
-    rows: Any
-    positions: range
-    pieces: tuple[range, ...]
-    weights: np.ndarray | None
-
-
-@dataclass(frozen=True, eq=False)
 class Encoding:
     """How parts are encoded.
 
@@ -86,7 +55,7 @@ class Encoding:
     encoder : DataSequenceEncoder
         Encoder of the model.
     sub_chunks : int
-        Encoded pieces of a partition; a parcel has its own.
+        Encoded pieces of a partition; rows of the driver bring their own.
     chunks : bool
         The parts hold pairs (count, payload) already.
     """
@@ -97,8 +66,8 @@ class Encoding:
 
     def encode(self, index: int, part: Any) -> Shard:
         """Return a part as a shard; positions of a partition count from 0."""
-        if isinstance(part, Parcel):
-            return encode_shard(index, part.rows, part.positions, self.encoder, part.pieces, part.weights)
+        if isinstance(part, ShardRows):
+            return part.encode(index, self.encoder)
         if self.chunks:
             return Shard(index, tuple(self._adopted(part)), self.encoder)
         rows = partition_rows(part, getattr(self.encoder, "row_form", "value"))
@@ -214,37 +183,6 @@ def _changed(encoded: Encoded) -> SourceChanged:
     )
 
 
-def told(fault: RemoteFault) -> tuple[Any, ...]:
-    """Return a fault as plain data."""
-    return (fault.type_name, fault.message, fault.row, fault.fields, fault.traceback_text, fault.pickled)
-
-
-def _plain(result: Result) -> tuple[Any, ...]:
-    fault = None if result.error is None else told(result.error)
-    return result.shard, result.rows, result.weight, result.value, result.log_density, result.receipt, fault
-
-
-def pack(results: Sequence[Result]) -> bytes:
-    """Return results as one frame; a value that cannot travel becomes its result's error."""
-    try:
-        return _frame(results)
-    except Exception:  # noqa: BLE001 - find out whose value it is
-        return _frame([_portable(result) for result in results])
-
-
-def _frame(results: Sequence[Result]) -> bytes:
-    return b"".join(payload.encode([_plain(result) for result in results], allow_pickle=True, dumps=dumps))
-
-
-def _portable(result: Result) -> Result:
-    try:
-        _frame([result])
-    except Exception as error:  # noqa: BLE001 - whatever a user's value does when it is pickled
-        error.add_note(f"raised while a worker sent back a value of type {type(result.value).__name__}")
-        return replace(result, value=None, error=fault_of(error))
-    return result
-
-
 def add_up(order: Order, results: Sequence[Result]) -> list[Result]:
     """Return the results of a whole group of shards, added up; if a shard failed nothing is, and the errors go on."""
     ordered = sorted(results, key=lambda result: result.shard)
@@ -255,20 +193,3 @@ def add_up(order: Order, results: Sequence[Result]) -> list[Result]:
             return fold_groups(order.task.estimator, ordered, len(order.shards))
     except Exception as error:  # noqa: BLE001 - the user's accumulator
         return [replace(result, value=None, error=fault_of(error)) for result in ordered]
-
-
-def unpack(frame: bytes) -> list[Result]:
-    """Return the results of a frame whose checksum holds.
-
-    Raises
-    ------
-    PayloadError
-        If it was altered on its way.
-    """
-    results = []
-    for shard, rows, weight, value, score, receipt, fault in payload.decode(frame, True, pickle.loads):
-        error = None if fault is None else RemoteFault(*fault)
-        results.append(Result(shard, rows, weight, value, score, receipt, error))
-    if results:
-        results[0].receipt["payload_bytes"] = len(frame)
-    return results

@@ -6,19 +6,24 @@ frame; nothing here reads bytes that did not come from a process of this job.
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.faults import RemoteFault, fault_of
+from mixle.utils.parallel.folding.shards import encode_shard
 from mixle.utils.parallel.folding.tasks import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mixle.utils.parallel.folding.payload import Buffer
+    import numpy as np
 
-__all__ = ["Parcel", "pack", "pack_results", "unpack", "unpack_results"]
+    from mixle.utils.parallel.folding.payload import Buffer
+    from mixle.utils.parallel.folding.shards import Shard
+    from mixle.utils.parallel.folding.transport import Source
+
+__all__ = ["Parcel", "ShardRows", "pack", "pack_results", "rows_of", "told", "unpack", "unpack_results"]
 
 
 class Parcel:
@@ -34,6 +39,43 @@ class Parcel:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+@dataclass(frozen=True, eq=False)
+class ShardRows:
+    """The rows of one shard on their way from the driver.
+
+    Attributes
+    ----------
+    rows : sequence or None
+        The rows; None if they come another way.
+    positions : range
+        Their positions in the data.
+    pieces : tuple of range
+        Positions of each encoded piece.
+    weights : ndarray or None
+        One weight per row.
+    """
+
+    rows: Any
+    positions: range
+    pieces: tuple[range, ...]
+    weights: np.ndarray | None
+
+    def encode(self, index: int, encoder: Any) -> Shard:
+        """Return them encoded."""
+        return encode_shard(index, self.rows, self.positions, encoder, self.pieces, self.weights)
+
+
+def rows_of(source: Source, shard: int, *, rows: bool = True) -> ShardRows:
+    """Return the rows of a shard that the driver holds, or with ``rows=False`` all but them."""
+    held = source.shard_rows(shard) if rows else None
+    return ShardRows(held, source.shards[shard], source.pieces[shard], source.shard_weights(shard))
+
+
+def told(fault: RemoteFault) -> tuple[Any, ...]:
+    """Return a fault as plain data."""
+    return astuple(fault)
 
 
 def _by_name(value: Any) -> bytes:
@@ -90,14 +132,14 @@ def unpack(data: Buffer) -> Any:
     return payload.decode(data, allow_pickle=True)
 
 
-def pack_results(results: Iterable[Result]) -> bytes:
+def pack_results(results: Iterable[Result], *, definitions: bool = False) -> bytes:
     """Return results as frames, one after another; a value that cannot travel becomes its result's error."""
-    return b"".join(_packed(result) for result in results)
+    return b"".join(_packed(result, definitions) for result in results)
 
 
-def _packed(result: Result) -> bytes:
+def _packed(result: Result, definitions: bool) -> bytes:
     try:
-        return pack(_plain(result))
+        return pack(_plain(result), definitions=definitions)
     except Exception as error:  # noqa: BLE001 - whatever a user's value does when it is pickled
         error.add_note(f"raised while a worker sent back a value of type {type(result.value).__name__}")
         failed = Result(result.shard, result.rows, 0.0, None, None, dict(result.receipt), fault_of(error))
@@ -120,5 +162,5 @@ def unpack_results(data: Buffer) -> list[Result]:
 
 def _plain(result: Result) -> tuple[Any, ...]:
     """Return a result as plain data."""
-    fault = None if result.error is None else astuple(result.error)
+    fault = None if result.error is None else told(result.error)
     return result.shard, result.rows, result.weight, result.value, result.log_density, result.receipt, fault

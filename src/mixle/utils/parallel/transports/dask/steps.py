@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixle.utils.parallel.folding.remote import (
-    Encoded,
-    Encoding,
-    Order,
-    add_up,
-    encode_part,
-    loads,
-    pack,
-    perform,
-    unpack,
-)
+from mixle.utils.parallel.folding.remote import Encoded, Encoding, Order, add_up, encode_part, perform
+from mixle.utils.parallel.folding.travel import pack_results, unpack, unpack_results
 
 __all__ = ["encode", "fresh", "group", "literal", "step", "summary", "survey"]
 
 
 def encode(encoding: bytes, index: int, part: Any) -> Encoded:
-    """Encode a part on a worker; a parcel comes as bytes."""
-    how: Encoding = loads(encoding)
-    return encode_part(how, index, (lambda: loads(part)) if isinstance(part, bytes) else (lambda: _read(part)))
+    """Encode a part on a worker; rows of the driver come as bytes."""
+    how: Encoding = unpack(encoding)
+    return encode_part(how, index, (lambda: unpack(part)) if isinstance(part, bytes) else (lambda: _read(part)))
 
 
 def _read(part: Any) -> Any:
@@ -48,15 +39,16 @@ def step(order: bytes, encoded: Encoded) -> bytes | None:
     """Run an order on an encoded part on a worker."""
     from distributed import get_worker
 
-    read: Order = loads(order)
+    read: Order = unpack(order)
     result = perform(read, encoded, str(get_worker().name))
-    return None if result is None else pack([result])
+    return None if result is None else pack_results([result], definitions=True)
 
 
 def group(order: bytes, *frames: bytes | None) -> bytes:
     """Add up a group of shards on a worker."""
-    read: Order = loads(order)
-    return pack(add_up(read, [r for frame in frames if frame is not None for r in unpack(frame)]))
+    read: Order = unpack(order)
+    results = [result for frame in frames if frame is not None for result in unpack_results(frame)]
+    return pack_results(add_up(read, results), definitions=True)
 
 
 def literal(value: Any) -> Any:

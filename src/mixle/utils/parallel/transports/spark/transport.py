@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mixle.errors import BackendError, HandleClosed, TaskError
 from mixle.utils.parallel.folding.engine import EngineTransport, PartitionSource, losses_of, parcels
 from mixle.utils.parallel.folding.fold import GROUP
-from mixle.utils.parallel.folding.remote import by_value, dumps
+from mixle.utils.parallel.folding.remote import by_value
+from mixle.utils.parallel.folding.travel import pack
 from mixle.utils.parallel.transports.spark import steps
 from mixle.utils.parallel.transports.spark.context import ANYWHERE, context_of, own_context, stop_own
 
@@ -88,7 +89,7 @@ class SparkTransport(EngineTransport):
         if hasattr(collection, "mapPartitionsWithIndex"):
             rows, encode = collection, by_value(steps.encode_rows)
         else:
-            pieces = parcels(source) if collection is None else [dumps(part) for part in collection]
+            pieces = parcels(source) if collection is None else [pack(part, definitions=True) for part in collection]
             rows, encode = self.context.parallelize(pieces, max(1, len(pieces))), by_value(steps.encode_parcel)
         return rows.mapPartitionsWithIndex(lambda index, part: encode(encoding, index, part))
 
