@@ -10,6 +10,7 @@ from pathlib import Path
 
 import mixle.stats as st
 from mixle.inference import optimize
+from mixle.utils.parallel.planner import encoded_data
 from traces import NAMES
 
 ROWS = [(float(i % 7) + 0.1 * (i % 13), "abcde"[i % 5]) for i in range(700)]
@@ -27,6 +28,12 @@ def fit(rows=ROWS, **options):
     """Return the digest of a fit of a few iterations."""
     options = {"max_its": 3, "delta": None, "seed": 3, **options}
     return optimize(rows, ESTIMATOR, **options).digest()
+
+
+def gaussian(num_shards, rows=NUMBERS):
+    """Return the digest of one Gaussian of `rows` without a start, on one thread."""
+    with encoded_data(rows, st.GaussianEstimator(), num_shards=num_shards) as handle:
+        return handle.pysp_seq_estimate(st.GaussianEstimator(), None).digest()
 
 
 def shard_counts(name, turn):

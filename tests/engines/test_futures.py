@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from engine_support import COUNTS, ESTIMATOR, NUMBERS, ROWS, fit, shard_counts
+from engine_support import COUNTS, ESTIMATOR, NUMBERS, ROWS, fit, gaussian, shard_counts
 
 import mixle.stats as st
 from mixle.errors import BackendError, HandleClosed, RoundLosses, RowError, TaskError
@@ -204,7 +204,7 @@ def test_retry_makes_an_executor_again_and_the_bits_are_the_same(tmp_path):
     with encoded_data(NUMBERS, st.GaussianEstimator(), **options) as handle:
         model = handle.pysp_seq_estimate(Deadly(tmp_path / "mark"), None)
     assert len(made) == 2
-    assert model.digest() == optimize(NUMBERS, st.GaussianEstimator(), num_shards=4, max_its=1, delta=None).digest()
+    assert model.digest() == gaussian(4)
     assert all(pool._processes is None for pool in made)  # shut down with the handle
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, launcher, shard_counts, short
+from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, gaussian, launcher, shard_counts, short
 
 import mixle.stats as st
 from mixle.inference import optimize
@@ -136,8 +136,7 @@ def test_a_corrupted_rank_is_outvoted_and_gets_no_more_shards(job):
     if ranks < 3:
         assert found == {}  # two cannot outvote one
         return
-    model = optimize(NUMBERS, st.GaussianEstimator(), num_shards=6, max_its=1, delta=None)
-    assert found["model"] == found["again"] == model.digest()
+    assert found["model"] == found["again"] == gaussian(6)
     assert found["workers"] == found["owners"] == [0, 2]
 
 
@@ -160,8 +159,7 @@ def test_errors_of_one_rank_are_raised_on_all(job):
         assert f"root={ranks} is no rank of this job" in found["root"]["text"]
         assert "takes no num_workers" in found["control"]["text"]
         assert "RankRows(rows, shards=K)" in found["map of own rows"]["text"]
-        model = optimize(NUMBERS, st.GaussianEstimator(), num_shards=4, max_its=1, delta=None)
-        assert found["after all that"] == model.digest()
+        assert found["after all that"] == gaussian(4)
         assert "HandleClosed" in found["closed"]["kinds"]
 
 
