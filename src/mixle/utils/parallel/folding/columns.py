@@ -89,7 +89,7 @@ def _arrow_values(column: Any) -> Any:
     if column.null_count == 0 and (kind in {"float", "double", "bool"} or kind.startswith(("int", "uint"))):
         values: np.ndarray = column.to_numpy()
         return np.asarray(values, dtype=np.float64) if kind in {"float", "double"} else values
-    return _stacked(column) if "tensor" in kind else column.to_pylist()
+    return _stacked(column) if "tensor" in kind.lower() else column.to_pylist()
 
 
 def _stacked(column: Any) -> np.ndarray:
