@@ -1,4 +1,4 @@
-"""Spark standalone on this machine: an executor is killed, and the bits stay."""
+"""Spark standalone on this machine: every model in executors of their own; one is killed, and the bits stay."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import psutil
 import pyspark
 import pytest
 from cluster_support import MIXED, SIZES, local_trace, mixed_rows, parts
+from engine_support import shard_counts
 
 from bits import bits
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.planner import SparkEncodedData, encoded_data
 from mixle.utils.parallel.transports.spark import context as contexts
-from traces import trace
+from traces import NAMES, problem, reference, trace
 
 pytestmark = [
     pytest.mark.engines,
@@ -91,6 +92,14 @@ def executors(spark):
         return there.Process(os.getppid()).ppid()
 
     return sorted(set(spark.parallelize(range(40), 40).map(parent).collect()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_executors_give_the_bits_of_one_thread(spark, name):
+    rows, estimator = problem(name)
+    for shards in shard_counts(name, 1):
+        with SparkEncodedData(rows, estimator, client=spark, num_shards=Contiguous(shards)) as handle:
+            assert trace(handle, estimator) == reference(name, Contiguous(shards))
 
 
 def test_a_killed_executor_changes_no_bit(spark):
