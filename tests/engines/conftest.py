@@ -12,7 +12,7 @@ PACKAGES = {
     "test_dask.py": ("distributed",),
     "test_spark.py": ("pyspark", "pyarrow", "pandas"),
     "test_spark_standalone.py": ("pyspark",),
-    "test_pages.py": ("distributed", "pyspark"),
+    "test_engine_pages.py": ("distributed", "pyspark"),
 }
 ASKED = os.environ.get("MIXLE_ENGINES") == "required"
 

@@ -125,10 +125,11 @@ class Flip:
     def _hook(self, worker: int, shard: int, role: str, data: bytes) -> bytes:
         if worker != self.victim or role != "primary" or self.shard >= 0:
             return data
-        import pickle
         import struct
 
-        weights = pickle.loads(data)[1][0]  # of the components: the driver's own bytes
+        from mixle.utils.parallel.policies.plainpickle import read_plain_pickle
+
+        weights = read_plain_pickle(data)[1][0]  # of the components
         number = weights[:1].tobytes()
         at = data.find(number)
         if at < 0:

@@ -80,7 +80,7 @@ class Census:
                 f"{kind} {text}"
                 for kind, now in self._kinds().items()
                 for key, text in now().items()
-                if key not in self._before[kind]
+                if key not in self._before[kind] and not (kind == "shared memory" and _held_elsewhere(str(key)))
             ]
             if not found or time.monotonic() >= end:
                 return sorted(found)
@@ -152,6 +152,17 @@ def _descriptors() -> dict[object, str]:
 
 def _segments() -> dict[object, str]:
     return {path: str(path) for path in _entries(_SHARED)}
+
+
+def _held_elsewhere(segment: str) -> bool:
+    """Return whether a process that is not ours maps a segment: the folder is everybody's."""
+    ours = {str(os.getpid()), *(str(key[0]) for key in _processes() if isinstance(key, tuple))}
+    for path in _entries(_PROC):
+        if path.name.isdigit() and path.name not in ours:
+            with contextlib.suppress(OSError):
+                if segment in (path / "maps").read_text(encoding="utf-8", errors="replace"):
+                    return True
+    return False
 
 
 def _processes() -> dict[object, str]:

@@ -255,6 +255,7 @@ def forecast(
 
     Examples
     --------
+    >>> from mixle.utils.parallel.planning.forecast import Baseline, Footprint, Phase
     >>> plain = Footprint(8.0, 0.0, 0.0, 1.0, (Phase(8.0, 16.0, 100_000.0),))
     >>> one = forecast(plain, 1_000_000, 4, baseline=Baseline(0, 0, 0, 0))
     >>> one.parts["rows"], one.estimate_bytes < one.bound_bytes
