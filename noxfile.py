@@ -68,7 +68,8 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Strict types of everything in src."""
-    session.install(requirement("mypy"), requirement("matplotlib"), *PROJECT["project"]["dependencies"])
+    typed = [requirement(name) for name in ("mypy", "matplotlib", "narwhals", "pytest")]
+    session.install(*typed, *PROJECT["project"]["dependencies"])
     session.run("mypy", "--config-file", "pyproject.toml")
 
 

@@ -19,6 +19,7 @@ import pytest
 from pool_support import apply, source
 
 from mixle.errors import BackendError, HandleClosed, RoundLosses, RowError, WorkerLost
+from mixle.stats import DiagonalGaussianEstimator
 from mixle.utils.parallel.folding.round import run_round
 from mixle.utils.parallel.folding.tasks import Apply
 from mixle.utils.parallel.transports.process import ProcessTransport
@@ -151,9 +152,11 @@ def test_array_rows_arrive_as_they_are(pool, rows):
             np.testing.assert_array_equal(ours, theirs)
 
 
-def test_array_rows_are_read_only_views_of_shared_memory(shared):
-    facts = apply(shared, support.view_facts)
-    assert set(facts.values()) == {(False, False, "<f8", (32,))}
+def test_wide_rows_are_read_only_views_of_shared_memory_and_narrow_ones_lie_packed(shared, pool):
+    assert set(apply(shared, support.view_facts).values()) == {(True, True, "<f8", (8,))}
+    encoder = DiagonalGaussianEstimator(8).accumulator_factory().make().acc_to_encoder()
+    wide = pool(np.zeros((40, 8)), 2, encoder=encoder)
+    assert set(apply(wide, support.view_facts).values()) == {(False, False, "<f8", (128, 8))}
 
 
 def test_masked_rows_keep_their_mask(pool):

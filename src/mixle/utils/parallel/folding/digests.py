@@ -46,8 +46,12 @@ def rows_digest(shard: Shard) -> str:
 
 def _parts(value: Any) -> Iterator[np.ndarray | bytes]:
     if isinstance(value, np.ndarray):
-        if value.dtype.kind != "O":
-            yield value
+        mask = getattr(value, "mask", None)
+        plain = value if type(value) is np.ndarray else value.view(np.ndarray)
+        if plain.dtype.kind != "O":
+            yield plain
+        if isinstance(mask, np.ndarray):
+            yield mask
     elif isinstance(value, (tuple, list)):
         if len(value) and set(map(type, value)) <= PLAIN:
             yield repr(value).encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Encoded rows in memory of their own, column by column, where they were strided views of all rows."""
+"""Encoded rows in memory of their own where they were narrow strided views of all rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ if TYPE_CHECKING:
 
 __all__ = ["packed"]
 
+LINE = 64  # bytes that a processor reads at once
+
 
 def packed(shard: Shard) -> Shard:
     """Return a shard whose arrays lie in one piece each.
 
-    A strided shard of a table is every n-th row of it, and each pass over it reads n times as much memory as it needs.
-    Arrays that lie in one piece already are not copied; numbers and their bits stay as they are.
+    A strided shard of a table is every n-th row of it. Where a row is shorter than a line of the cache, each pass over
+    the shard reads several times as much memory as it needs, and a copy is worth its memory. Wider rows, and
+    arrays that lie in one piece already, stay views; numbers and their bits stay as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> _packed(np.zeros(100)[::4]).strides, _packed(np.zeros((100, 8))[::4]).strides
+    ((8,), (256, 8))
     """
     chunks = tuple(replace(chunk, payload=_packed(chunk.payload)) for chunk in shard.chunks)
     return replace(shard, chunks=chunks)
@@ -26,7 +35,8 @@ def packed(shard: Shard) -> Shard:
 def _packed(value: Any) -> Any:
     if type(value) is np.ndarray:
         whole = value.flags.c_contiguous or value.flags.f_contiguous or value.dtype.kind == "O"
-        return value if whole else np.asfortranarray(value)
+        wide = not whole and value.ndim > 1 and value[0].flags.c_contiguous and value[0].nbytes >= LINE
+        return value if whole or wide else np.asfortranarray(value)
     if isinstance(value, tuple):
         parts = [_packed(part) for part in value]
         if all(new is old for new, old in zip(parts, value, strict=True)):

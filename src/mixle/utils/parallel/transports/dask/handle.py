@@ -74,9 +74,8 @@ class DaskEncodedData(Handle):
 
     Examples
     --------
-    >>> import pytest; _ = pytest.importorskip("distributed")
     >>> from mixle.stats import GaussianEstimator
-    >>> with DaskEncodedData([1.0, 2.0, 3.0, 4.0], GaussianEstimator(), num_partitions=2) as handle:
+    >>> with DaskEncodedData([1.0, 2.0, 3.0, 4.0], GaussianEstimator(), num_partitions=2) as handle:  # doctest: +SKIP
     ...     handle.num_chunks, handle.pysp_seq_estimate(GaussianEstimator(), None).mu
     (2, 2.5)
     """
