@@ -816,7 +816,9 @@ print(*[p.pid for p in transport.processes().values()], flush=True)
 
 def start_busy_driver(function, *args, then="list(work)"):
     code = BUSY.format(path=sys.path, function=function, args=args) + then
-    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    driver = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     workers = [int(word) for word in driver.stdout.readline().split()]
     assert len(workers) == 2
     return driver, [*workers, psutil.Process(workers[0]).ppid()]
