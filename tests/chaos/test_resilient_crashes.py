@@ -48,7 +48,8 @@ PLANNED = {
     "garbage": lambda plan, at: plan.garble("noise", at=at),
     "half": lambda plan, at: plan.garble("half", at=at),
     "oversize": lambda plan, at: plan.garble("oversize", at=at),
-    "slow": lambda plan, at: plan.delay(0.3, at=at, times=1),
+    "late": lambda plan, at: plan.delay(0.3, at=at, times=1),
+    "ten times slow": lambda plan, at: plan.slow(10.0),
     "unpicklable": lambda plan, at: plan.garble("unpicklable", at=at),
 }
 #: What must come of a fault that strikes inside a worker. "lost" is the kind of the loss that the receipt names, and
@@ -67,7 +68,8 @@ OUTCOME = {
     "garbage": ("lost", "garbled reply"),
     "half": ("lost", "exit"),
     "oversize": ("lost", "garbled reply"),
-    "slow": ("nothing", None),
+    "late": ("nothing", None),
+    "ten times slow": ("nothing", None),
     "unpicklable": ("raised", TypeError),
 }
 POINTS = ("load", "encode", "init", "before", "mid_update", "after", "reply", "score", "recover")
@@ -86,8 +88,8 @@ INSIDE = [
     (fault, point)
     for fault in OUTCOME
     for point in POINTS
-    # a statistic that cannot be pickled is met in one place
-    if fault != "unpicklable" or point == "reply"
+    # a statistic that cannot be pickled is met in one place; a slow worker is slow through the whole fit
+    if point == {"unpicklable": "reply", "ten times slow": "after"}.get(fault, point)
 ]
 
 
