@@ -202,7 +202,7 @@ def test_a_full_disk_is_told_once_and_the_fit_goes_on(tmp_path):
     assert fit(tmp_path / "fit").digest() == digest
 
 
-def test_a_folder_that_is_gone_is_told_once_and_the_fit_goes_on(tmp_path):
+def test_a_folder_that_is_gone_is_told_once_and_the_fit_goes_on(tmp_path, caplog):
     import shutil
 
     folder = tmp_path / "gone"
@@ -215,6 +215,8 @@ def test_a_folder_that_is_gone_is_told_once_and_the_fit_goes_on(tmp_path):
     with pytest.warns(UserWarning, match="could not be written at iteration 3: No such file") as told:
         model = optimize(ROWS, EST, delta=None, seed=3, max_its=6, checkpoint=folder / "fit", on_step=on_step)
     assert len(told) == 1
+    (record,) = caplog.get_records("call")
+    assert (record.name, record.levelname, record.path) == ("mixle.checkpoint", "WARNING", str(folder / "fit"))
     assert model.digest() == fit().digest()
 
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mixle._log import note
 from mixle.errors import CheckpointError, MixleError, SerializationError
 from mixle.inference.checkpoint_file import CheckpointFile
 from mixle.inference.facts import differences, facts_of
@@ -98,7 +99,7 @@ class Record:
         text = from_json(body, self.file.source)
         self._check(text)
         if wrong:
-            warn_user(f"{wrong}; the checkpoint before it, of iteration {text['round']}, is used")
+            self._tell(f"{wrong}; the checkpoint before it, of iteration {text['round']}, is used")
         notes += text["notes"]
         if text["rng"] is not None:
             self.rng.set_state(from_plain(text["rng"]))
@@ -149,7 +150,7 @@ class Record:
             if not self._told:
                 self._told = True
                 why = error.strerror if isinstance(error, OSError) and error.strerror else error
-                warn_user(
+                self._tell(
                     f"the checkpoint {self.file.path} could not be written at iteration {outcome.iterations}: {why}; "
                     "the fit goes on without it"
                 )
@@ -157,10 +158,14 @@ class Record:
     def check_score(self, outcome: Outcome, score: Score) -> None:
         """Say so if the model of the checkpoint scores otherwise here than where it was written."""
         if to_plain(tuple(score)) != to_plain(tuple(outcome.last)):
-            warn_user(
+            self._tell(
                 f"the model of {self.file.source} scores {score.objective!r} here and scored "
                 f"{outcome.last.objective!r} there, so the bits of this fit will not be those of an unbroken one"
             )
+
+    def _tell(self, message: str) -> None:
+        note("warning", "checkpoint", message, path=str(self.file.path))
+        warn_user(message)
 
     def _check(self, text: dict[str, Any]) -> None:
         found = differences(text["facts"], self.facts)
@@ -171,7 +176,7 @@ class Record:
             )
         there, here = text["facts"]["build"], self.facts["build"]
         if there != here:
-            warn_user(f"{self.file.source} was written with {there}, this process has {here}: bits may differ")
+            self._tell(f"{self.file.source} was written with {there}, this process has {here}: bits may differ")
 
 
 def plain_of(outcome: Outcome) -> dict[str, Any]:
