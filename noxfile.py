@@ -13,7 +13,7 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2024.10.9"
-nox.options.sessions = ["lint", "types", "tests"]
+nox.options.sessions = ["lint", "types", "tests", "site"]
 nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
 
@@ -120,6 +120,13 @@ def docs(session: nox.Session) -> None:
     """Run every example of the docs and follow every link inside them."""
     install_wheel(session)
     session.run("pytest", "tests/docs", *session.posargs)
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """Build the documentation into dist/site; a warning fails it."""
+    session.install(*EXTRAS["docs"], ".")
+    session.run("sphinx-build", "-W", "--keep-going", "-q", "-j", "auto", "docs", "dist/site", *session.posargs)
 
 
 @nox.session
