@@ -11,6 +11,7 @@ __all__ = [
     "ContractError",
     "CorruptedRows",
     "EmptyDataError",
+    "EnumerationError",
     "HandleClosed",
     "ImpossibleEvidenceError",
     "KeyValidationError",
@@ -111,6 +112,10 @@ class SchemaError(MixleError, ValueError):
 
 class SerializationError(MixleError, ValueError):
     """A model that cannot be written to, or read from, JSON."""
+
+
+class EnumerationError(MixleError, NotImplementedError):
+    """A law whose outcomes cannot be listed by their probability."""
 
 
 class NeutralFactorError(MixleError, ValueError):

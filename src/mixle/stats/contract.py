@@ -15,6 +15,7 @@ import numpy as np
 
 from mixle.errors import ContractError, KeyValidationError, RowError, UnscorableObservation
 from mixle.stats.decomposition import Decomposition
+from mixle.stats.enumeration import Listed
 from mixle.stats.serialize import Serializable
 
 __all__ = [
@@ -231,7 +232,7 @@ class StatisticAccumulatorFactory(ABC):
         """Return an accumulator of the zero statistic."""
 
 
-class ProbabilityDistribution(Serializable, ABC):
+class ProbabilityDistribution(Listed, Serializable, ABC):
     """A law of rows.
 
     `log_density(x)` is the encoded score of the single row `x`, so that the scalar and the vectorised path are one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from mixle.stats.contract import (
     parts_given,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
+from mixle.stats.enumeration import products
 from mixle.stats.starts import seed_fields
 
 __all__ = [
@@ -81,6 +82,10 @@ class CompositeDistribution(SequenceEncodableProbabilityDistribution):
     def decomposition(self) -> Decomposition:
         """Return the axis of the fields."""
         return axis_of(DecompAxis.FACTOR, [f"factor_{i}" for i in range(self.count)])
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the tuples, the most probable first."""
+        return products([dist.outcomes() for dist in self.dists])
 
     def dist_to_encoder(self) -> CompositeEncoder:
         """Return the encoder of the fields."""

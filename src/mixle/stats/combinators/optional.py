@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.enumeration import ranked, refuse, united
 from mixle.stats.kinds import LOG_ZERO
 from mixle.stats.starts import seed_start, start_components, take_columns
 from mixle.stats.sums import block_sum
@@ -184,6 +186,15 @@ class OptionalDistribution(SequenceEncodableProbabilityDistribution):
     def log_present(self) -> float:
         """Return log(1 − p) (0 if `p` is None); a large negative number stands for log 0."""
         return 0.0 if self.p is None else math.log1p(-self.p) if self.p < 1.0 else LOG_ZERO
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the missing value among the present ones, the most probable first."""
+        if self.p is None:
+            raise refuse(self, "without p nothing is said of how often a value is missing")
+        there = (
+            ((value, score + self.log_present) for value, score in self.dist.outcomes()) if self.p < 1.0 else iter(())
+        )
+        return united([ranked([(self.missing_value, -math.inf if self.p == 0.0 else self.log_missing)]), there])
 
     def dist_to_encoder(self) -> OptionalEncoder:
         """Return the encoder."""

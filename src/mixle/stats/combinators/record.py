@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -24,6 +24,7 @@ from mixle.stats.contract import (
     SequenceEncodableProbabilityDistribution,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
+from mixle.stats.enumeration import products
 from mixle.stats.starts import seed_fields
 from mixle.stats.table import Table
 
@@ -146,6 +147,11 @@ class RecordDistribution(SequenceEncodableProbabilityDistribution):
     def decomposition(self) -> Decomposition:
         """Return the axis of the fields."""
         return axis_of(DecompAxis.FACTOR, [str(field) for field in self.fields])
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the mappings, the most probable first."""
+        found = products([dist.outcomes() for dist in self.fields.values()])
+        return ((dict(zip(self.fields, values, strict=True)), score) for values, score in found)
 
     def dist_to_encoder(self) -> RecordEncoder:
         """Return the encoder of the fields."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp
+from mixle.stats.enumeration import refuse, sequences
 from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
@@ -189,6 +191,12 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
     def decomposition(self) -> Decomposition:
         """Return the axis of the elements, which is one unit of model."""
         return Decomposition(DecompAxis.SEQUENCE, 1, ReductionOp.SUM)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the lists, the most probable first."""
+        if self.len_normalized or isinstance(self.len_dist, NullDistribution):
+            raise refuse(self, "without a law of lengths, or divided by them, its scores are no probabilities of lists")
+        return sequences(self.dist.outcomes(), self.len_dist.outcomes())
 
     def dist_to_encoder(self) -> SequenceEncoder:
         """Return the encoder."""

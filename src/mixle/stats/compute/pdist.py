@@ -7,7 +7,7 @@ gathers their base classes; `mixle.stats.register_model` lets JSON find a class 
 from __future__ import annotations
 
 from mixle._facade import publish
-from mixle.errors import ContractError, KeyValidationError, UnscorableObservation
+from mixle.errors import ContractError, EnumerationError, KeyValidationError, UnscorableObservation
 from mixle.stats.contract import (
     ConditionalSampler,
     DataSequenceEncoder,
@@ -19,6 +19,7 @@ from mixle.stats.contract import (
     StatisticAccumulator,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.enumeration import NucleusResult
 from mixle.stats.keys import validate_estimator_keys
 from mixle.stats.sums import scale_suff_stat
 
@@ -27,7 +28,9 @@ __all__ = [
     "ContractError",
     "DataSequenceEncoder",
     "DistributionSampler",
+    "EnumerationError",
     "KeyValidationError",
+    "NucleusResult",
     "ParameterEstimator",
     "ProbabilityDistribution",
     "SequenceEncodableProbabilityDistribution",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import fraction
+from mixle.stats.enumeration import ranked
 from mixle.stats.kinds import LOG_ZERO, CodeCounts, CodeLeaf
 from mixle.stats.leaf import LeafDistribution, Rows
 from mixle.stats.one_parameter import OneParameterEstimator
@@ -90,6 +91,10 @@ class BernoulliDistribution(LeafDistribution):
     def __init__(self, p: float, name: str | None = None, keys: Any = None) -> None:
         self.p = fraction(p, "p of a Bernoulli")
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the values, the most probable first."""
+        return ranked((value, self.log_density(value)) for value in (False, True))
 
     def sampler(self, seed: int | None = None) -> BernoulliSampler:
         """Return a sampler."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mixle.stats.contract import Column, DistributionSampler
 from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.enumeration import integers
 from mixle.stats.kinds import LOG_ZERO
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, as_rows
 from mixle.stats.reading import integer_codes, read_integers
@@ -153,6 +154,11 @@ class BinomialDistribution(LeafDistribution):
             raise ValueError(f"n of a Binomial must not be negative, is {n!r}")
         self.min_val = None if min_val is None else _integer(min_val, "min_val of a Binomial")
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the counts, the most probable first."""
+        low = self.min_val or 0
+        return integers(self.log_density, low + min(self.n, int((self.n + 1) * self.p)), low, low + self.n)
 
     def sampler(self, seed: int | None = None) -> BinomialSampler:
         """Return a sampler."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import nonnegative, probabilities
+from mixle.stats.enumeration import ranked, refuse
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import read_labels
@@ -79,6 +80,12 @@ class CategoricalDistribution(LeafDistribution):
             dict(zip(pmap, probabilities(values, "pmap of a Categorical").tolist(), strict=True)) if values else {}
         )
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the labels, the most probable first."""
+        if self.default_value > 0.0:
+            raise refuse(self, "with a default_value every other label has a probability, too")
+        return ranked((label, self.log_density(label)) for label in self.pmap)
 
     def sampler(self, seed: int | None = None) -> CategoricalSampler:
         """Return a sampler of the listed labels."""

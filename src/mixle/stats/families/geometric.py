@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import fraction
+from mixle.stats.enumeration import integers
 from mixle.stats.kinds import LinearLeaf, LinearSums, log_or_floor
 from mixle.stats.leaf import LeafDistribution, Rows
 from mixle.stats.one_parameter import OneParameterEstimator
@@ -79,6 +80,10 @@ class GeometricDistribution(LeafDistribution):
         if self.p == 0.0:
             raise ValueError("p of a Geometric must be positive: with 0 no trial ever succeeds")
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the counts, the most probable first."""
+        return integers(self.log_density, 1, 1)
 
     def sampler(self, seed: int | None = None) -> GeometricSampler:
         """Return a sampler."""

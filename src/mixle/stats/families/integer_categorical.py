@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from mixle.errors import RowError
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import nonnegative, probabilities
+from mixle.stats.enumeration import ranked
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import integer_codes, read_integers
@@ -144,6 +145,10 @@ class IntegerCategoricalDistribution(LeafDistribution):
         self.p_vec = probabilities(p_vec, "p_vec of an IntegerCategorical")
         self.max_val = self.min_val + len(self.p_vec) - 1
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the values, the most probable first."""
+        return ranked((value, self.log_density(value)) for value in range(self.min_val, self.max_val + 1))
 
     def sampler(self, seed: int | None = None) -> IntegerCategoricalSampler:
         """Return a sampler."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle.stats.contract import Column, DistributionSampler
 from mixle.stats.domains import finite, fraction, nonnegative, positive
+from mixle.stats.enumeration import integers
 from mixle.stats.kinds import LOG_ZERO, CodeCounts, CodeLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
 from mixle.stats.reading import read_counts
@@ -97,6 +98,10 @@ class NegativeBinomialDistribution(LeafDistribution):
         if self.p == 0.0:
             raise ValueError("p of a NegativeBinomial must be above 0")
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the counts, the most probable first."""
+        return integers(self.log_density, max(0, int((self.r - 1.0) * (1.0 - self.p) / self.p)), 0)
 
     def sampler(self, seed: int | None = None) -> NegativeBinomialSampler:
         """Return a sampler."""

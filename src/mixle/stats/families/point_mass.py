@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle.stats.contract import Column, DistributionSampler
+from mixle.stats.enumeration import ranked
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, as_rows
 from mixle.stats.reading import is_missing
 
@@ -75,6 +76,10 @@ class PointMassDistribution(LeafDistribution):
         self.value = value
         self.leaf = _PointMass(value)
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the values, the most probable first."""
+        return ranked([(self.value, 0.0)])
 
     def sampler(self, seed: int | None = None) -> PointMassSampler:
         """Return a sampler."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import nonnegative
+from mixle.stats.enumeration import integers
 from mixle.stats.kinds import LinearLeaf, LinearSums, log_or_floor
 from mixle.stats.leaf import LeafDistribution, Rows
 from mixle.stats.one_parameter import OneParameterEstimator
@@ -69,6 +70,10 @@ class PoissonDistribution(LeafDistribution):
     def __init__(self, lam: float, name: str | None = None, keys: Any = None) -> None:
         self.lam = nonnegative(lam, "lam of a Poisson")
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the counts, the most probable first."""
+        return integers(self.log_density, int(self.lam), 0)
 
     def sampler(self, seed: int | None = None) -> PoissonSampler:
         """Return a sampler."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from mixle.stats.contract import (
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp, axis_of
 from mixle.stats.domains import fraction, nonnegative, probabilities
+from mixle.stats.enumeration import mixed
 from mixle.stats.keys import has_keys
 from mixle.stats.kinds import log_or_floor
 from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
@@ -140,6 +141,10 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         pooled = self.keys != (None, None)
         reduction = ReductionOp.LOGSUMEXP_RESPONSIBILITY
         return axis_of(DecompAxis.COMPONENT, roles, reduction, engine_axis=0, key_pooling=pooled)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return what the components can show, the most probable first."""
+        return mixed([c.outcomes() for c in self.components], log_or_floor(self.w).tolist(), self.log_density)
 
     def dist_to_encoder(self) -> Any:
         """Return the components' encoder, or one that encodes for each of them where they differ."""

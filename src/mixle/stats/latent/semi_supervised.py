@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle.stats.contract import Column, DistributionSampler
+from mixle.stats.enumeration import refuse
 from mixle.stats.kinds import LOG_ZERO, log_or_floor
 from mixle.stats.latent.mixture import MixtureDistribution, MixtureEstimator, MixtureSampler
 from mixle.stats.latent.mixture_accumulator import Given, MixtureAccumulator, MixtureFactory
@@ -76,6 +77,10 @@ class SemiSupervisedMixtureDistribution(MixtureDistribution):
     def component_log_density(self, x: Any) -> np.ndarray:
         """Return the log-density of the value of one row under each component, shape (K,)."""
         return super().component_log_density(x[0])
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Refuse: a row carries what is known of its component, and that has no law."""
+        raise refuse(self, "what is known of a row's component has no law")
 
     def sampler(self, seed: int | None = None) -> SemiSupervisedSampler:
         """Return a sampler; its rows tell nothing."""

@@ -1,0 +1,142 @@
+"""Enumerators: every outcome once, the most probable first, with the model's own score."""
+
+import math
+
+import numpy as np
+import pytest
+
+from mixle.errors import EnumerationError
+from mixle.stats import (
+    BernoulliDistribution,
+    BinomialDistribution,
+    CategoricalDistribution,
+    CompositeDistribution,
+    GaussianDistribution,
+    GeometricDistribution,
+    IntegerCategoricalDistribution,
+    MixtureDistribution,
+    NegativeBinomialDistribution,
+    NullDistribution,
+    OptionalDistribution,
+    PointMassDistribution,
+    PoissonDistribution,
+    RecordDistribution,
+    SequenceDistribution,
+)
+from mixle.stats.compute.pdist import NucleusResult
+from models import MODELS
+
+LABELS = CategoricalDistribution({"a": 0.5, "b": 0.3, "c": 0.2, "never": 0.0})
+COUNTS = MixtureDistribution([PoissonDistribution(2.0), PoissonDistribution(9.0)], [0.4, 0.6])
+PAIRS = CompositeDistribution([LABELS, PoissonDistribution(1.5)])
+LISTED = {
+    "bernoulli": BernoulliDistribution(0.3),
+    "certain": BernoulliDistribution(1.0),
+    "binomial": BinomialDistribution(0.4, 9, 2),
+    "binomial at an end": BinomialDistribution(1.0, 9),
+    "categorical": LABELS,
+    "geometric": GeometricDistribution(0.3),
+    "integers": IntegerCategoricalDistribution(-2, [0.2, 0.5, 0.0, 0.3]),
+    "negative binomial": NegativeBinomialDistribution(0.4, 0.3),
+    "negative binomial with a mode": NegativeBinomialDistribution(7.5, 0.4),
+    "point": PointMassDistribution("x"),
+    "poisson": PoissonDistribution(3.0),
+    "poisson of nothing": PoissonDistribution(0.0),
+    "poisson, large": PoissonDistribution(1e6),
+    "composite": PAIRS,
+    "record": RecordDistribution({"label": LABELS, "n": GeometricDistribution(0.5)}),
+    "optional": OptionalDistribution(PoissonDistribution(2.0), 0.2),
+    "never missing": OptionalDistribution(LABELS, 0.0),
+    "always missing": OptionalDistribution(LABELS, 1.0),
+    "sequence": SequenceDistribution(LABELS, PoissonDistribution(1.0)),
+    "sequence without empty ones": SequenceDistribution(BernoulliDistribution(0.4), GeometricDistribution(0.4)),
+    "mixture": COUNTS,
+    "mixture of pairs": MixtureDistribution([PAIRS, PAIRS, CompositeDistribution([LABELS, COUNTS])], [0.2, 0.0, 0.8]),
+    "mixture of lists": MixtureDistribution(
+        [SequenceDistribution(LABELS, GeometricDistribution(p)) for p in (0.2, 0.7)]
+    ),
+    "mixture of records": MixtureDistribution([RecordDistribution({"n": PoissonDistribution(m)}) for m in (1.0, 4.0)]),
+}
+
+
+@pytest.mark.parametrize("law", LISTED.values(), ids=LISTED)
+def test_an_enumerator_lists_every_outcome_once_in_order(law):
+    found = law.enumerator().top_k(400)
+    scores = np.array([score for _, score in found])
+    assert np.allclose(scores, [law.log_density(value) for value, _ in found], rtol=1e-12, atol=1e-12)
+    assert (np.diff(scores) <= 1e-12).all()
+    assert len({repr(value) for value, _ in found}) == len(found)
+    # what was not listed is no more probable than what was
+    listed = [value for value, _ in found]
+    for value in law.sampler(1).sample(200):
+        assert value in listed or law.log_density(value) <= scores[-1] + 1e-9
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "binomial", "categorical", "integers", "point", "never missing"])
+def test_a_finite_law_is_listed_whole(name):
+    assert math.isclose(math.fsum(math.exp(score) for _, score in LISTED[name].enumerator()), 1.0, rel_tol=1e-12)
+
+
+def test_an_enumerator_is_an_iterator_and_its_questions_begin_anew():
+    enumerator = PoissonDistribution(2.0).enumerator()
+    assert [next(enumerator)[0] for _ in range(3)] == [2, 1, 3]
+    assert [value for value, _ in enumerator.top_k(2)] == [2, 1]
+    assert next(enumerator)[0] == 0
+    assert [value for value, _ in enumerator.from_index(2, 4)] == [3, 0]
+    assert next(iter(enumerator))[0] == 4
+
+
+def test_the_nucleus_is_the_smallest_set_of_a_probability():
+    found = LABELS.enumerator().top_p(0.7)
+    assert isinstance(found, NucleusResult)
+    assert [value for value, _ in found] == ["a", "b"]
+    assert (found.reached_target, found.exhausted, found.capped) == (True, False, False)
+    assert math.isclose(found.cumulative_probability, 0.8)
+    capped = PoissonDistribution(2.0).enumerator().top_p(1.0, max_items=3)
+    assert (len(capped), capped.capped, capped.reached_target) == (3, True, False)
+    assert LABELS.enumerator().top_p(0.0) == []
+    rest = MixtureDistribution([LABELS, LABELS]).enumerator().top_p(1.0)
+    assert len(rest) == 3
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, True, "2"])
+def test_positions_are_whole_numbers(value):
+    for call in (LABELS.enumerator().top_k, LABELS.enumerator().from_index):
+        with pytest.raises(ValueError, match="whole number of at least 0"):
+            call(value)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan"), True, "2"])
+def test_probabilities_are_probabilities(value):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        LABELS.enumerator().top_p(value)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        GaussianDistribution(0.0, 1.0),
+        CompositeDistribution([LABELS, GaussianDistribution(0.0, 1.0)]),
+        OptionalDistribution(LABELS),
+        SequenceDistribution(LABELS, NullDistribution()),
+        SequenceDistribution(LABELS, PoissonDistribution(1.0), len_normalized=True),
+        CategoricalDistribution({"a": 1.0}, default_value=0.1),
+    ],
+    ids=lambda law: type(law).__name__,
+)
+def test_laws_without_a_list_say_so(law):
+    with pytest.raises(NotImplementedError, match=r"has no enumerator: .*; draw from it instead") as told:
+        law.enumerator()
+    assert isinstance(told.value, EnumerationError)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_lists_its_own_rows_or_says_that_it_cannot(name):
+    """A model that inherits a list it does not have would be caught here."""
+    model = MODELS[name]().dist
+    try:
+        found = model.enumerator().top_k(5)
+    except EnumerationError:
+        return
+    for value, score in found:
+        assert math.isclose(model.log_density(value), score, rel_tol=1e-9, abs_tol=1e-9)
