@@ -41,6 +41,8 @@ class Checker(html.parser.HTMLParser):
         for name, value in attrs:
             assert name not in {"onclick", "onload", "href"}
             assert name != "src" or value.startswith("data:")
+        if ("role", "img") in attrs:
+            assert dict(attrs)["aria-label"]
         if tag not in self.VOID:
             self.open.append(tag)
 
