@@ -91,6 +91,18 @@ def engines(session: nox.Session) -> None:
 
 
 @nox.session
+def coverage(session: nox.Session) -> None:
+    """Measure which lines and branches the tests run, in workers too."""
+    install_wheel(session)
+    session.install("coverage>=7.10")
+    session.run("coverage", "erase")
+    tests = session.posargs or ["-n", "logical", "-m", "not bench and not engines"]
+    session.run("coverage", "run", "-m", "pytest", *tests)
+    session.run("coverage", "combine", "--quiet")
+    session.run("coverage", "report")
+
+
+@nox.session
 def identity(session: nox.Session) -> None:
     """Test the promise: same shards, same bits."""
     run_marked(session, "identity", MIXLE_IDENTITY="full")
