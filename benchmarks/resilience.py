@@ -29,6 +29,7 @@ from mixle.stats import (
     MixtureEstimator,
     PoissonEstimator,
 )
+from mixle.testing import ChaosPlan
 from mixle.utils.parallel.folding.tasks import Apply
 from mixle.utils.parallel.multiprocessing import MPEncodedData
 from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
@@ -273,7 +274,35 @@ def memory(_: argparse.Namespace) -> None:
     table("Shared rows (at most 1.3)", head, [tuple(map(str, line)) for line in lines])
 
 
-PARTS = {"memory": memory, "deaths": deaths, "recovery": recovery, "overhead": overhead, "cycles": cycles}
+def stragglers(options: argparse.Namespace) -> None:
+    """Measure rounds with one of four workers ten times slower, backed up by the others, against their ideal."""
+    rows, estimator = [float(i % 7) for i in range(160)], GaussianEstimator()
+    lines = []
+    for shards in (4, 8, 16):
+        plan = ChaosPlan().delay(0.05).delay(0.45, worker=1)
+        with ResilientMPEncodedData(
+            rows, estimator, num_workers=4, num_shards=shards, speculate=True, policies=[plan]
+        ) as handle:
+            model = handle.pysp_seq_estimate(estimator, None)
+            times = [timed(partial(handle.pysp_seq_estimate, estimator, model)) for _ in range(options.rounds)]
+        ideal = 0.05 * -(-shards // 3)
+        middle = statistics.median(times)
+        lines.append((str(shards), f"{middle * 1e3:.0f} ms", f"{ideal * 1e3:.0f} ms", f"{middle / ideal:.2f}"))
+    table(
+        "One of four workers ten times slower, backed up (at most 1.3)",
+        ("shards", "median round", "ideal of the other three", "ratio"),
+        lines,
+    )
+
+
+PARTS = {
+    "stragglers": stragglers,
+    "memory": memory,
+    "deaths": deaths,
+    "recovery": recovery,
+    "overhead": overhead,
+    "cycles": cycles,
+}
 
 
 def main() -> None:

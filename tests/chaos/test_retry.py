@@ -1,6 +1,5 @@
 """The retry policy over any transport that reports losses, and what it is made of."""
 
-import math
 import os
 import signal
 import sys
@@ -291,8 +290,7 @@ def test_a_slow_worker_is_backed_up(tmp_path, shards):
             began = time.monotonic()
             assert handle.pysp_seq_estimate(snail, start).digest() == wanted
             times.append(time.monotonic() - began)
-        ideal = 0.05 * math.ceil(shards / 3)
-        assert sorted(times)[1] < 1.3 * ideal + 0.05  # a loaded machine
+        assert sorted(times)[1] < 0.5 * shards / 4  # what the slow worker takes for its own
         assert handle._failures == {}
         late = handle._retry.late_work()
         assert list(late) == [1]  # it is left alone with what it began

@@ -68,7 +68,9 @@ def lines(drawn: Sequence[Line], top: str, bottom: str, left: str, right: str) -
     span = high - low or 1.0
     paths = "".join(f'<path d="{_path(line.values, low, span)}" style="stroke:{line.colour}"/>' for line in drawn)
     legend = "".join(f'<li><i style="background:{line.colour}"></i>{escape(line.name)}</li>' for line in drawn)
-    told = escape(f"{', '.join(line.name for line in drawn)}: {bottom} to {top}, {left} to {right}".removesuffix(" to "))
+    told = escape(
+        f"{', '.join(line.name for line in drawn)}: {bottom} to {top}, {left} to {right}".removesuffix(" to ")
+    )
     svg = f'<svg viewBox="0 0 1000 100" preserveAspectRatio="none" role="img" aria-label="{told}">{paths}</svg>'
     sides = f'<div class="side"><span>{escape(top)}</span><span>{escape(bottom)}</span></div>'
     below = f'<div class="below"><span>{escape(left)}</span><span>{escape(right)}</span></div>'
