@@ -285,15 +285,15 @@ def test_a_slow_worker_is_backed_up(tmp_path, shards):
     with ResilientMPEncodedData(TWENTY, snail, num_workers=4, num_shards=shards, speculate=True) as handle:
         assert handle.pysp_seq_estimate(snail, start).digest() == wanted
         slow.write_text(str(handle._procs[1].pid))
-        times = []
+        times, backed_up = [], set()
         for _ in range(4):
             began = time.monotonic()
             assert handle.pysp_seq_estimate(snail, start).digest() == wanted
             times.append(time.monotonic() - began)
+            backed_up |= handle._retry.last.backed_up
         assert sorted(times)[1] < 0.5 * shards / 4  # what the slow worker takes for its own
         assert handle._failures == {}
-        late = handle._retry.late_work()
-        assert list(late) == [1]  # it is left alone with what it began
+        assert backed_up
         end_at = time.monotonic() + 20
         slow.write_text("")
         while handle._retry.late_work():
@@ -301,7 +301,6 @@ def test_a_slow_worker_is_backed_up(tmp_path, shards):
             assert time.monotonic() < end_at
             time.sleep(0.01)
         assert handle.pysp_seq_estimate(snail, start).digest() == wanted
-        assert handle._retry.last.backed_up == set()
 
 
 def test_a_late_reply_that_differs_is_noted():
