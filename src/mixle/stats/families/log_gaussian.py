@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import as_pair
 from mixle.stats.domains import finite, positive
 from mixle.stats.families.gaussian import fit_normal
 from mixle.stats.kinds import SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.sums import Moments
 
@@ -83,13 +83,12 @@ class LogGaussianDistribution(LeafDistribution):
         return LogGaussianEstimator(pair, (self.mu, self.sigma2), name=self.name, keys=self.keys)
 
 
-class LogGaussianSampler(DistributionSampler):
+class LogGaussianSampler(NumberSampler):
     """Sampler of a `LogGaussianDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        drawn = np.exp(self.rng.normal(self.dist.mu, math.sqrt(self.dist.sigma2), size=size))
-        return float(drawn) if size is None else drawn
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        return np.exp(self.rng.normal(self.dist.mu, math.sqrt(self.dist.sigma2), size=size))
 
 
 class LogGaussianEstimator(LeafEstimator):

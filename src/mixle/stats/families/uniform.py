@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import finite, nonnegative, positive
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, repaired
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.sums import block_sum
 
@@ -114,14 +114,13 @@ class UniformDistribution(LeafDistribution):
         return UniformEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
 
 
-class UniformSampler(DistributionSampler):
+class UniformSampler(NumberSampler):
     """Sampler of a `UniformDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
         drawn = self.dist.low + self.rng.random_sample(size) * (self.dist.high - self.dist.low)
-        drawn = np.clip(drawn, self.dist.low, self.dist.high)
-        return float(drawn) if size is None else drawn
+        return np.clip(drawn, self.dist.low, self.dist.high)
 
 
 class UniformEstimator(LeafEstimator):
