@@ -268,6 +268,14 @@ def gumbel() -> Model:
     return Model(d, st.GumbelEstimator(), drawn(d), (), NOT_NUMBERS, number("loc", "scale"), leaf=True)
 
 
+@model("skew normal")
+def skew_normal() -> Model:
+    d = st.SkewNormalDistribution(1.0, 2.0, 3.0)
+    return Model(
+        d, st.SkewNormalEstimator(), drawn(d), (), NOT_NUMBERS, number("loc", "scale", "shape"), close=0.2, leaf=True
+    )
+
+
 @model("multivariate student t")
 def multivariate_student_t() -> Model:
     d = st.MultivariateStudentTDistribution(6.0, [1.0, -1.0], [[2.0, 0.6], [0.6, 1.0]])

@@ -51,6 +51,7 @@ FAMILIES = {
     "PointMass": ("anything hashable", "the one value", ("a",), "a", "b"),
     "Poisson": ("a whole number", "0, 1, 2, …", (2.0,), 0, -1),
     "Rayleigh": ("a number", "x > 0", (1.0,), 1.0, 0.0),
+    "SkewNormal": ("a number", "all numbers", (0.0, 1.0, 2.0), -3.5, None),
     "StudentT": ("a number", "all numbers", (5.0,), -3.5, None),
     "Uniform": ("a number", "low ≤ x ≤ high", (0.0, 1.0), 1.0, 1.5),
     "VonMises": ("an angle in radians", "all angles", (0.0, 1.0), -3.5, None),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mixle.stats.families.point_mass import PointMassDistribution, PointMassEstimator
     from mixle.stats.families.poisson import PoissonDistribution, PoissonEstimator
     from mixle.stats.families.rayleigh import RayleighDistribution, RayleighEstimator
+    from mixle.stats.families.skew_normal import SkewNormalDistribution, SkewNormalEstimator
     from mixle.stats.families.student_t import StudentTDistribution, StudentTEstimator
     from mixle.stats.families.uniform import UniformDistribution, UniformEstimator
     from mixle.stats.families.von_mises import VonMisesDistribution, VonMisesEstimator
@@ -181,6 +182,8 @@ __all__ = [
     "SemiSupervisedMixtureEstimator",
     "SequenceDistribution",
     "SequenceEstimator",
+    "SkewNormalDistribution",
+    "SkewNormalEstimator",
     "StudentTDistribution",
     "StudentTEstimator",
     "SymmetricDirichletDistribution",
@@ -240,6 +243,7 @@ _HOMES = {
     "families.point_mass": ("PointMassDistribution", "PointMassEstimator"),
     "families.poisson": ("PoissonDistribution", "PoissonEstimator"),
     "families.rayleigh": ("RayleighDistribution", "RayleighEstimator"),
+    "families.skew_normal": ("SkewNormalDistribution", "SkewNormalEstimator"),
     "families.student_t": ("StudentTDistribution", "StudentTEstimator"),
     "families.uniform": ("UniformDistribution", "UniformEstimator"),
     "families.von_mises": ("VonMisesDistribution", "VonMisesEstimator"),

@@ -37,9 +37,10 @@ class _Laplace(LocalLeaf):
         with np.errstate(over="ignore"):
             return np.asarray(-np.abs(rows.x - dist.mu) / dist.b - math.log(2.0) - math.log(dist.b))
 
-    def local_sums(self, x: np.ndarray, weights: np.ndarray, first: float, second: float) -> np.ndarray:
-        y = x - second
-        bins = np.searchsorted(LADDER * first, y)
+    def local_sums(self, x: np.ndarray, weights: np.ndarray, *at: float) -> np.ndarray:
+        b, mu = at
+        y = x - mu
+        bins = np.searchsorted(LADDER * b, y)
         count = len(LADDER) + 1
         return np.concatenate([np.bincount(bins, weights, count), np.bincount(bins, weights * y, count)])
 
@@ -120,11 +121,11 @@ class LaplaceEstimator(LocationScaleEstimator):
         prior = self.suff_stat if self.pseudo_count else None
         if weight == 0.0:
             return prior or (0.0, 1.0)
-        if stat.sums is None or stat.first is None or stat.second is None:
+        if stat.sums is None or stat.at is None:
             mu, b = float(stat.moments.mean), math.sqrt(0.5 * stat.moments.scatter / weight)
         else:
-            mu, b = _median(stat.sums, stat.first)
-            mu += stat.second
+            mu, b = _median(stat.sums, stat.at[0])
+            mu += stat.at[1]
         if prior is not None and self.pseudo_count:
             total = weight + self.pseudo_count
             mu = (weight * mu + self.pseudo_count * prior[0]) / total
