@@ -345,6 +345,35 @@ def integer_categorical_fixed() -> Model:
     return Model(d, estimator, drawn(d), (3, -1), NOT_NUMBERS, number("p_vec"), leaf=True)
 
 
+@model("bernoulli set")
+def bernoulli_set() -> Model:
+    d = st.BernoulliSetDistribution({"a": 0.5, "b": 0.25, "c": 0.9, 7: 0.1})
+    bad = ((["a", NAN], (1,)), ([["a"]], (0,)), ("ab", ()), (3.0, ()), (["a", "a"], ()), ({"a": 1}, ()))
+    outside = (["z"], {"a", "z"})
+    return Model(
+        d, st.BernoulliSetEstimator(), drawn(d), outside, bad, lambda m: [m.pmap[k] for k in ("a", "b", "c", 7)],
+        refuses_outside=False, leaf=True, options={"without data": "pass pseudo_count"},
+    )  # fmt: skip
+
+
+@model("bernoulli set of a given support, smoothed")
+def bernoulli_set_support() -> Model:
+    d = st.BernoulliSetDistribution({"a": 0.5, "b": 0.25})
+    estimator = st.BernoulliSetEstimator(pseudo_count=0.5, support=["a", "b", "never"])
+    return Model(d, estimator, drawn(d), ({"z"},), (), lambda m: [m.pmap[k] for k in ("a", "b")], leaf=True)
+
+
+@model("integer bernoulli set")
+def integer_bernoulli_set() -> Model:
+    d = st.IntegerBernoulliSetDistribution(np.log([0.5, 0.25, 0.9, 0.01]))
+    bad = (([0, NAN], (1,)), ([None], (0,)), ("ab", ()), (3.0, ()), ([1, 1], ()))
+    outside = ([4], {0, -1}, [0, 0.5])
+    return Model(
+        d, st.IntegerBernoulliSetEstimator(4), drawn(d), outside, bad, lambda m: np.exp(m.log_pvec).tolist(),
+        leaf=True, options={"without data": "pass pseudo_count"},
+    )  # fmt: skip
+
+
 def dists_of(dist: Any) -> list[float]:
     """Return the numbers of a product of a Gaussian, a Categorical and a Poisson."""
     x, c, n = dist.dists

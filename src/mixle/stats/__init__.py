@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mixle.stats.combinators.record import RecordDistribution, RecordEstimator
     from mixle.stats.combinators.sequence import SequenceDistribution, SequenceEstimator
     from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
+    from mixle.stats.families.bernoulli_set import BernoulliSetDistribution, BernoulliSetEstimator
     from mixle.stats.families.beta import BetaDistribution, BetaEstimator
     from mixle.stats.families.binomial import BinomialDistribution, BinomialEstimator
     from mixle.stats.families.categorical import CategoricalDistribution, CategoricalEstimator
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mixle.stats.families.geometric import GeometricDistribution, GeometricEstimator
     from mixle.stats.families.gumbel import GumbelDistribution, GumbelEstimator
     from mixle.stats.families.half_normal import HalfNormalDistribution, HalfNormalEstimator
+    from mixle.stats.families.integer_bernoulli_set import IntegerBernoulliSetDistribution, IntegerBernoulliSetEstimator
     from mixle.stats.families.integer_categorical import IntegerCategoricalDistribution, IntegerCategoricalEstimator
     from mixle.stats.families.inverse_gamma import InverseGammaDistribution, InverseGammaEstimator
     from mixle.stats.families.inverse_gaussian import InverseGaussianDistribution, InverseGaussianEstimator
@@ -92,6 +94,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BernoulliDistribution",
     "BernoulliEstimator",
+    "BernoulliSetDistribution",
+    "BernoulliSetEstimator",
     "BetaDistribution",
     "BetaEstimator",
     "BinomialDistribution",
@@ -131,6 +135,8 @@ __all__ = [
     "HierarchicalMixtureEstimator",
     "IgnoredDistribution",
     "IgnoredEstimator",
+    "IntegerBernoulliSetDistribution",
+    "IntegerBernoulliSetEstimator",
     "IntegerCategoricalDistribution",
     "IntegerCategoricalEstimator",
     "IntegerMarkovChainDistribution",
@@ -218,6 +224,7 @@ _HOMES = {
     "combinators.record": ("RecordDistribution", "RecordEstimator"),
     "combinators.sequence": ("SequenceDistribution", "SequenceEstimator"),
     "families.bernoulli": ("BernoulliDistribution", "BernoulliEstimator"),
+    "families.bernoulli_set": ("BernoulliSetDistribution", "BernoulliSetEstimator"),
     "families.beta": ("BetaDistribution", "BetaEstimator"),
     "families.binomial": ("BinomialDistribution", "BinomialEstimator"),
     "families.categorical": ("CategoricalDistribution", "CategoricalEstimator"),
@@ -230,6 +237,7 @@ _HOMES = {
     "families.geometric": ("GeometricDistribution", "GeometricEstimator"),
     "families.gumbel": ("GumbelDistribution", "GumbelEstimator"),
     "families.half_normal": ("HalfNormalDistribution", "HalfNormalEstimator"),
+    "families.integer_bernoulli_set": ("IntegerBernoulliSetDistribution", "IntegerBernoulliSetEstimator"),
     "families.integer_categorical": ("IntegerCategoricalDistribution", "IntegerCategoricalEstimator"),
     "families.inverse_gamma": ("InverseGammaDistribution", "InverseGammaEstimator"),
     "families.inverse_gaussian": ("InverseGaussianDistribution", "InverseGaussianEstimator"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = [
     "positive",
     "probabilities",
     "vector",
+    "whole",
 ]
 
 #: Smallest variance relative to the second moment about zero: below it, the digits of x do not hold a variance.
@@ -54,6 +56,17 @@ def fraction(value: Any, what: str) -> float:
     number = finite(value, what)
     if not 0.0 <= number <= 1.0:
         raise ValueError(f"{what} must lie in [0, 1], is {value!r}")
+    return number
+
+
+def whole(value: Any, what: str, least: int) -> int:
+    """Return `value` as an int of at least `least`; booleans and broken numbers are refused."""
+    try:
+        number = least - 1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise ValueError(f"{what} must be a whole number of at least {least}, not {value!r}")
     return number
 
 

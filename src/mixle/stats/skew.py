@@ -215,7 +215,7 @@ class SkewLikelihood:
             off[j] = 1e-5
             rows.append((self.value(at + off)[1] - self.value(at - off)[1]) / 2e-5)
         found = np.array(rows)
-        return 0.5 * (found + found.T)
+        return np.asarray(0.5 * (found + found.T))
 
 
 def _newton(curvature: np.ndarray, slope: np.ndarray) -> np.ndarray:
