@@ -374,6 +374,40 @@ def integer_bernoulli_set() -> Model:
     )  # fmt: skip
 
 
+@model("multinomial")
+def multinomial() -> Model:
+    d = st.MultinomialDistribution(
+        st.CategoricalDistribution({"a": 0.5, "b": 0.3, "c": 0.2}), st.PoissonDistribution(4.0)
+    )
+    estimator = st.MultinomialEstimator(st.CategoricalEstimator(), st.PoissonEstimator())
+    bad = (
+        ([("a", 1), ("b", NAN)], (1, 1)), ([("a", -1)], (0, 1)), ([("a", 0.5)], (0, 1)), ([("a", 1), (NAN, 1)], (1, 0)),
+        (["ab"], (0,)), ("ab", ()), (3.0, ()), ([("a",)], (0,)), ({"a": None}, (0, 1)),
+    )  # fmt: skip
+    outside = ([("z", 1)], {"a": 1, "z": 2})
+    return Model(
+        d, estimator, drawn(d), outside, bad, lambda m: [*label_weights(m.dist), m.len_dist.lam], refuses_outside=False
+    )
+
+
+@model("normalised multinomial of numbers, of a fixed total")
+def multinomial_normalised() -> Model:
+    total = st.GeometricDistribution(0.25)
+    d = st.MultinomialDistribution(st.GeometricDistribution(0.5), total, True)
+    estimator = st.MultinomialEstimator(st.GeometricEstimator(), len_dist=total, len_normalized=True)
+    outside = ([], [(1, 0)], [(0, 1)])
+    return Model(d, estimator, drawn(d), outside, (), lambda m: [m.dist.p, m.len_dist.p], refuses_outside=False)
+
+
+@model("integer multinomial")
+def integer_multinomial() -> Model:
+    d = st.IntegerMultinomialDistribution(2, [0.5, 0.3, 0.2], st.PoissonDistribution(4.0))
+    estimator = st.IntegerMultinomialEstimator(2, 4, st.PoissonEstimator())
+    bad = (([(2, 1), ("x", 1)], (1, 0)), ([(2, -1)], (0, 1)), (3, ()), ([2], (0,)), ([(None, 1)], (0, 0)))
+    outside = ([(9, 1)], [(2, 1), (2.5, 1)])
+    return Model(d, estimator, drawn(d), outside, bad, lambda m: [*m.p_vec, m.len_dist.lam])
+
+
 def dists_of(dist: Any) -> list[float]:
     """Return the numbers of a product of a Gaussian, a Categorical and a Poisson."""
     x, c, n = dist.dists

@@ -92,6 +92,14 @@ FAMILIES = {
     "ProbabilisticPCA": (
         "a vector of d numbers", "all vectors", ([[1.0], [1.0]], [0.0, 0.0], 0.5), [1.0, 2.0], None,
     ),
+    "Multinomial": (
+        "pairs (value, count), or a mapping", "bags of values of the law",
+        (stats.CategoricalDistribution({"a": 1.0}),), [("a", 2)], [("b", 1)],
+    ),
+    "IntegerMultinomial": (
+        "pairs (whole number, count), or a mapping", "bags of min_val, min_val + 1, …, as long as p_vec",
+        (0, [0.5, 0.5]), {1: 3}, [(2, 1)],
+    ),
     "MarkovChain": (
         "a sequence of labels", "the labels seen in the fit, in an order it gives a chance",
         ({"a": 1.0}, {"a": {"a": 1.0}}), ["a", "a"], ["b"],

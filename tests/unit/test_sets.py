@@ -207,7 +207,7 @@ def test_mixtures_of_baskets_are_told_apart():
         (st.BernoulliSetEstimator(), rows),
         (st.IntegerBernoulliSetEstimator(4), [[["bread", "milk", "rum", "tea"].index(x) for x in row] for row in rows]),
     ):
-        model = optimize(data, st.MixtureEstimator([estimator] * 2), max_its=60, seed=2, out=None)
+        model = optimize(data, st.MixtureEstimator([estimator] * 2), max_its=400, seed=2, out=None)
         rum = sorted(c.pmap["rum"] if hasattr(c, "pmap") else float(np.exp(c.log_pvec[2])) for c in model.components)
         assert rum == pytest.approx([0.01, 0.6], abs=0.05)
 

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from mixle.stats.families.half_normal import HalfNormalDistribution, HalfNormalEstimator
     from mixle.stats.families.integer_bernoulli_set import IntegerBernoulliSetDistribution, IntegerBernoulliSetEstimator
     from mixle.stats.families.integer_categorical import IntegerCategoricalDistribution, IntegerCategoricalEstimator
+    from mixle.stats.families.integer_multinomial import IntegerMultinomialDistribution, IntegerMultinomialEstimator
     from mixle.stats.families.inverse_gamma import InverseGammaDistribution, InverseGammaEstimator
     from mixle.stats.families.inverse_gaussian import InverseGaussianDistribution, InverseGaussianEstimator
     from mixle.stats.families.laplace import LaplaceDistribution, LaplaceEstimator
     from mixle.stats.families.log_gaussian import LogGaussianDistribution, LogGaussianEstimator
     from mixle.stats.families.logistic import LogisticDistribution, LogisticEstimator
+    from mixle.stats.families.multinomial import MultinomialDistribution, MultinomialEstimator
     from mixle.stats.families.multivariate_gaussian import (
         MultivariateGaussianDistribution,
         MultivariateGaussianEstimator,
@@ -141,6 +143,8 @@ __all__ = [
     "IntegerCategoricalEstimator",
     "IntegerMarkovChainDistribution",
     "IntegerMarkovChainEstimator",
+    "IntegerMultinomialDistribution",
+    "IntegerMultinomialEstimator",
     "InverseGammaDistribution",
     "InverseGammaEstimator",
     "InverseGaussianDistribution",
@@ -158,6 +162,8 @@ __all__ = [
     "MarkovChainEstimator",
     "MixtureDistribution",
     "MixtureEstimator",
+    "MultinomialDistribution",
+    "MultinomialEstimator",
     "MultivariateGaussianDistribution",
     "MultivariateGaussianEstimator",
     "MultivariateStudentTDistribution",
@@ -239,11 +245,13 @@ _HOMES = {
     "families.half_normal": ("HalfNormalDistribution", "HalfNormalEstimator"),
     "families.integer_bernoulli_set": ("IntegerBernoulliSetDistribution", "IntegerBernoulliSetEstimator"),
     "families.integer_categorical": ("IntegerCategoricalDistribution", "IntegerCategoricalEstimator"),
+    "families.integer_multinomial": ("IntegerMultinomialDistribution", "IntegerMultinomialEstimator"),
     "families.inverse_gamma": ("InverseGammaDistribution", "InverseGammaEstimator"),
     "families.inverse_gaussian": ("InverseGaussianDistribution", "InverseGaussianEstimator"),
     "families.laplace": ("LaplaceDistribution", "LaplaceEstimator"),
     "families.log_gaussian": ("LogGaussianDistribution", "LogGaussianEstimator"),
     "families.logistic": ("LogisticDistribution", "LogisticEstimator"),
+    "families.multinomial": ("MultinomialDistribution", "MultinomialEstimator"),
     "families.multivariate_gaussian": ("MultivariateGaussianDistribution", "MultivariateGaussianEstimator"),
     "families.multivariate_student_t": ("MultivariateStudentTDistribution", "MultivariateStudentTEstimator"),
     "families.negative_binomial": ("NegativeBinomialDistribution", "NegativeBinomialEstimator"),
