@@ -95,7 +95,7 @@ class IntegerMultinomialDistribution(MultinomialDistribution):
     Examples
     --------
     >>> d = IntegerMultinomialDistribution(1, [0.25, 0.75])
-    >>> d.density([(1, 1), (2, 1)]), d.density({3: 1})
+    >>> round(d.density([(1, 1), (2, 1)]), 12), d.density({3: 1})
     (0.375, 0.0)
     """
 
