@@ -116,9 +116,9 @@ def test_bags_of_numbers_and_of_vectors():
 
 def test_huge_counts_and_counts_that_are_none():
     d = st.MultinomialDistribution(VALUE)
-    assert d.log_density([("a", 2**53)]) == pytest.approx(2**53 * math.log(0.5))
+    assert d.log_density([("a", 2**53 - 1)]) == pytest.approx(2**53 * math.log(0.5))
     for bad, told in (
-        (2**53 + 2, "too large"), (-1, "not a count"), (0.5, "not a count"), ("3", "not a number"),
+        (2**53, "too large"), (-1, "not a count"), (0.5, "not a count"), ("3", "not a number"),
         (math.nan, "missing"), (None, "missing"), (math.inf, "not finite"),
     ):  # fmt: skip
         with pytest.raises(RowError, match=rf"Row 1.*{told}"):

@@ -172,7 +172,10 @@ class SkewLikelihood:
 
     def climb(self, at: np.ndarray) -> tuple[np.ndarray, float]:
         """Return where the likelihood is highest, climbing from `at`, and how high; the shape stays within bounds."""
-        at = np.array(at, float)
+        with np.errstate(all="ignore"):  # a law so narrow that its numbers overflow is not likelier
+            return self._climb(np.array(at, float))
+
+    def _climb(self, at: np.ndarray) -> tuple[np.ndarray, float]:
         value, slope = self.value(at)
         for _ in range(60):
             move = self._move(at, slope)
@@ -220,6 +223,8 @@ class SkewLikelihood:
 
 def _newton(curvature: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """Return the step of Newton's method, uphill along every axis of the curvature."""
+    if not (np.isfinite(curvature).all() and np.isfinite(slope).all()):
+        return np.zeros(len(slope))
     values, axes = np.linalg.eigh(curvature)
     size = np.maximum(np.abs(values), 1e-9 * np.max(np.abs(values), initial=1e-300))
     found: np.ndarray = axes @ ((axes.T @ slope) / size)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import as_pair, dimensioned
-from mixle.stats.domains import floor_variance, positive, vector
+from mixle.stats.domains import dimension, floor_variance, positive, vector
 from mixle.stats.kinds import SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 from mixle.stats.reading import read_matrix
@@ -134,7 +134,7 @@ class DiagonalGaussianEstimator(LeafEstimator):
         prior: Any = None,
         min_covar: float | None = None,
     ) -> None:
-        self.dim = None if dim is None else int(dim)
+        self.dim = dimension(dim)
         self.pseudo_count = as_pair(pseudo_count)
         m0, v0 = (None, None) if suff_stat is None else suff_stat
         self.suff_stat = (

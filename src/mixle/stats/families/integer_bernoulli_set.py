@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import IntegerBernoulliSetFitError, RowError
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import fraction, nonnegative, whole
+from mixle.stats.domains import fraction, nonnegative, numbers_of, whole
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import read_integers
 from mixle.stats.set_rows import SetLeaf, SetTables, in_its_row, set_codes, split_sets
@@ -146,7 +146,7 @@ class IntegerBernoulliSetDistribution(LeafDistribution):
 
 
 def _logs(value: Any, what: str) -> np.ndarray:
-    logs = np.array(value, float)
+    logs = numbers_of(value, what)
     if logs.ndim != 1 or not logs.size or not (logs <= 0.0).all():
         raise ValueError(f"{what} of an IntegerBernoulliSet must be a vector of logarithms of probabilities")
     logs.setflags(write=False)

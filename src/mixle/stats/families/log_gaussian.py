@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.stats.covariance import as_pair
 from mixle.stats.domains import finite, positive
-from mixle.stats.families.gaussian import fit_normal
+from mixle.stats.families.gaussian import fit_normal, prior_moments
 from mixle.stats.kinds import SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
 from mixle.stats.number_sampler import NumberSampler
@@ -127,7 +127,7 @@ class LogGaussianEstimator(LeafEstimator):
         prior: Any = None,
     ) -> None:
         self.pseudo_count = as_pair(pseudo_count)
-        self.suff_stat = (None, None) if suff_stat is None else tuple(suff_stat)
+        self.suff_stat = prior_moments(suff_stat)
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
         self.name, self.keys = name, keys
         self._take_prior(prior, any(self.pseudo_count))

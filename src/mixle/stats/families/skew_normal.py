@@ -201,7 +201,7 @@ class SkewNormalEstimator(LeafEstimator):
         starts = [np.array([0.0, 0.0, math.asinh(shape)])]
         if abs(shape) < 1.0 and own.scatter > 0.0:  # there y is z
             deviation = math.sqrt(own.scatter / own.weight)
-            skewness = third_moment(sums, own.mean) / own.weight / deviation**3
+            skewness = third_moment(sums, own.mean) / own.weight / max(deviation**3, 1e-300)
             mean, width, lean = by_moments(own.mean, deviation, skewness)
             if abs(skewness) > 1e-12:
                 starts.append(np.array([mean, math.log(width), math.asinh(min(max(lean, -width), width))]))
