@@ -59,6 +59,10 @@ class BetaDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 25.
+
     Examples
     --------
     >>> round(BetaDistribution(2.0, 3.0).log_density(0.5), 12)

@@ -134,6 +134,10 @@ class BinomialDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005, chapter 3.
+
     Examples
     --------
     >>> round(BinomialDistribution(0.3, 5).log_density(1), 12)

@@ -33,7 +33,7 @@ class _DiagonalGaussian(SquareLeaf):
 
 
 class DiagonalGaussianDistribution(LeafDistribution):
-    """Normal distribution of a vector with independent entries.
+    """Normal distribution of a vector with independent entries, ``Π exp(−(xⱼ − μⱼ)² / 2σⱼ²) / √(2πσⱼ²)``.
 
     Parameters
     ----------
@@ -48,6 +48,10 @@ class DiagonalGaussianDistribution(LeafDistribution):
     ------
     ValueError
         If the shapes differ, an entry is not finite, or a variance is not positive.
+
+    References
+    ----------
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.3.
 
     Examples
     --------

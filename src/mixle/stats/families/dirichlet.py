@@ -82,6 +82,10 @@ class DirichletDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000, chapter 49.
+
     Examples
     --------
     >>> round(DirichletDistribution([1.0, 1.0, 1.0]).log_density([0.2, 0.3, 0.5]), 12)

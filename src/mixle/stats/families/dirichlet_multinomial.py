@@ -117,6 +117,10 @@ class DirichletMultinomialDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997, chapter 35.
+
     Examples
     --------
     >>> round(DirichletMultinomialDistribution([1.0, 2.0], 3).log_density([1, 2]), 12)

@@ -40,7 +40,7 @@ class _Exponential(LinearLeaf):
 
 
 class ExponentialDistribution(LeafDistribution):
-    """Exponential distribution on the numbers ≥ 0.
+    """Exponential distribution, ``exp(−x / β) / β`` on the numbers ≥ 0.
 
     Parameters
     ----------
@@ -48,6 +48,10 @@ class ExponentialDistribution(LeafDistribution):
         Mean, > 0.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 19.
 
     Examples
     --------

@@ -49,7 +49,7 @@ class _Gamma(LinearLeaf):
 
 
 class GammaDistribution(LeafDistribution):
-    """Gamma distribution on the numbers > 0.
+    """Gamma distribution, ``x^(k−1) exp(−x / θ) / (Γ(k) θᵏ)`` on the numbers > 0.
 
     Parameters
     ----------
@@ -59,6 +59,10 @@ class GammaDistribution(LeafDistribution):
         Scale, > 0; the mean is ``k * theta``.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 17.
 
     Examples
     --------

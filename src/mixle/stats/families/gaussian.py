@@ -29,7 +29,7 @@ class _Gaussian(SquareLeaf):
 
 
 class GaussianDistribution(LeafDistribution):
-    """Normal distribution.
+    """Normal distribution, ``exp(−(x − μ)² / 2σ²) / √(2πσ²)``.
 
     Parameters
     ----------
@@ -46,6 +46,10 @@ class GaussianDistribution(LeafDistribution):
     ------
     ValueError
         If a parameter is not finite or the variance not positive, at construction and on assignment.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 13.
 
     Examples
     --------

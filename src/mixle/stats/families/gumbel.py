@@ -49,6 +49,10 @@ class GumbelDistribution(LocationScaleDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 22.
+
     Examples
     --------
     >>> round(GumbelDistribution(1.0, 2.0).log_density(1.0), 12)

@@ -63,6 +63,10 @@ class HalfNormalDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 13.
+
     Examples
     --------
     >>> round(HalfNormalDistribution(2.0).log_density(1.0), 12)

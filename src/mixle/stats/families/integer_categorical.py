@@ -119,7 +119,7 @@ def _width(low: int, high: int) -> int:
 
 
 class IntegerCategoricalDistribution(LeafDistribution):
-    """Distribution over the integers ``min_val, ..., min_val + k − 1``.
+    """Distribution over the integers ``min_val, ..., min_val + k − 1``, ``p_vec[x − min_val]``.
 
     Parameters
     ----------
@@ -129,6 +129,10 @@ class IntegerCategoricalDistribution(LeafDistribution):
         Probabilities; the sum may be off one by 1e-6 and is scaled.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.2.
 
     Examples
     --------

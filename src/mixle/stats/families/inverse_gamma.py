@@ -54,6 +54,10 @@ class InverseGammaDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    A. Gelman et al., "Bayesian Data Analysis", 2013, appendix A.
+
     Examples
     --------
     >>> round(InverseGammaDistribution(3.0, 2.0).log_density(1.0), 12)

@@ -56,6 +56,10 @@ class InverseGaussianDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 15.
+
     Examples
     --------
     >>> round(InverseGaussianDistribution(1.0, 2.0).log_density(1.0), 12)

@@ -65,6 +65,10 @@ class LaplaceDistribution(PairDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 24.
+
     Examples
     --------
     >>> round(LaplaceDistribution(1.0, 2.0).log_density(1.0), 12)

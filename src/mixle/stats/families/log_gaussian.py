@@ -44,7 +44,7 @@ class _LogGaussian(SquareLeaf):
 
 
 class LogGaussianDistribution(LeafDistribution):
-    """Log-normal distribution: log x is normal.
+    """Log-normal distribution, ``exp(−(log x − μ)² / 2σ²) / (x √(2πσ²))`` on the numbers > 0: log x is normal.
 
     Parameters
     ----------
@@ -54,6 +54,10 @@ class LogGaussianDistribution(LeafDistribution):
         Variance of log x, > 0.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 14.
 
     Examples
     --------

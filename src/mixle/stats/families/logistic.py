@@ -63,6 +63,10 @@ class LogisticDistribution(LocationScaleDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 23.
+
     Examples
     --------
     >>> round(LogisticDistribution(1.0, 2.0).log_density(1.0), 12)

@@ -37,7 +37,7 @@ class _MultivariateGaussian(QuadraticLeaf):
 
 
 class MultivariateGaussianDistribution(LeafDistribution):
-    """Normal distribution of a vector.
+    """Normal distribution of a vector, ``exp(−(x − μ)ᵀ Σ⁻¹ (x − μ) / 2) / √|2πΣ|``.
 
     Parameters
     ----------
@@ -61,6 +61,10 @@ class MultivariateGaussianDistribution(LeafDistribution):
     ------
     ValueError
         If shapes do not fit, an entry is not finite, or `covar` is not symmetric or singular (its rank is named).
+
+    References
+    ----------
+    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000, chapter 45.
 
     Examples
     --------

@@ -75,6 +75,10 @@ class MultivariateStudentTDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    S. Kotz, S. Nadarajah, "Multivariate t Distributions and Their Applications", 2004, chapter 1.
+
     Examples
     --------
     >>> d = MultivariateStudentTDistribution(5.0, [0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])

@@ -91,6 +91,10 @@ class ParetoDistribution(PairDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 20.
+
     Examples
     --------
     >>> round(ParetoDistribution(1.0, 2.0).log_density(1.0), 12)

@@ -43,6 +43,10 @@ class RayleighDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 18.
+
     Examples
     --------
     >>> round(RayleighDistribution(2.0).log_density(1.0), 12)

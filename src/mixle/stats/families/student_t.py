@@ -94,6 +94,10 @@ class StudentTDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 28.
+
     Examples
     --------
     >>> round(StudentTDistribution(5.0, 1.0, 2.0).log_density(1.0), 12)

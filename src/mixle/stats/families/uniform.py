@@ -79,7 +79,7 @@ def _log_width(low: float, high: float) -> float:
 
 
 class UniformDistribution(LeafDistribution):
-    """Uniform distribution on a closed interval.
+    """Uniform distribution, ``1 / (high − low)`` on a closed interval.
 
     Parameters
     ----------
@@ -87,6 +87,10 @@ class UniformDistribution(LeafDistribution):
         Bounds, low < high.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 26.
 
     Examples
     --------

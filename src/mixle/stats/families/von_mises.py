@@ -57,6 +57,10 @@ class VonMisesDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    K. V. Mardia, P. E. Jupp, "Directional Statistics", 2000, section 3.5.
+
     Examples
     --------
     >>> round(VonMisesDistribution(0.3, 2.0).log_density(0.0), 12)

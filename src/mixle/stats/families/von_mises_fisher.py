@@ -80,6 +80,10 @@ class VonMisesFisherDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    K. V. Mardia, P. E. Jupp, "Directional Statistics", 2000, section 9.3.
+
     Examples
     --------
     >>> round(VonMisesFisherDistribution([1.0, 0.0, 0.0], 2.0).log_density([1.0, 0.0, 0.0]), 12)

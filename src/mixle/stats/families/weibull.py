@@ -62,6 +62,10 @@ class WeibullDistribution(PairDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 21.
+
     Examples
     --------
     >>> round(WeibullDistribution(2.0, 3.0).log_density(1.0), 12)
