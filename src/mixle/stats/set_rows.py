@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,10 +17,12 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.contract import Column
+from mixle.stats.enumeration import products, ranked
 from mixle.stats.leaf import Leaf, Rows, as_rows
 from mixle.stats.reading import read_labels
 
-__all__ = ["RaggedCodes", "SetLeaf", "SetTables", "label_order", "read_label_sets", "set_codes", "split_sets"]
+__all__ = ["RaggedCodes", "SetLeaf", "SetTables", "in_its_row", "label_order", "listed_sets", "read_label_sets"]
+__all__ += ["set_codes", "split_sets"]
 
 #: Entries of the table of present and absent elements that is held at a time.
 _TABLE = 1 << 20
@@ -137,6 +139,13 @@ def in_its_row(error: RowError, offsets: np.ndarray, rows: Sequence[Any]) -> Row
     row = int(np.searchsorted(offsets, error.row, side="right")) - 1
     ordered = isinstance(rows[row], (list, tuple, np.ndarray))
     return (error.inside(error.row - int(offsets[row])) if ordered else error).at(row)
+
+
+def listed_sets(labels: Sequence[Any], log_p: np.ndarray, log_n: np.ndarray) -> Iterator[tuple[list[Any], float]]:
+    """Yield sets as lists, the most probable first."""
+    pairs = zip(labels, log_p.tolist(), log_n.tolist(), strict=True)
+    streams = [ranked([((label,), there), ((), gone)]) for label, there, gone in pairs]
+    return ((list(chain.from_iterable(parts)), score) for parts, score in products(streams))
 
 
 class SetTables(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from mixle.errors import BernoulliSetFitError
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import fraction, nonnegative
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
-from mixle.stats.set_rows import SetLeaf, SetTables, label_order, read_label_sets
+from mixle.stats.set_rows import SetLeaf, SetTables, label_order, listed_sets, read_label_sets
 from mixle.stats.sums import block_sum
 
 __all__ = ["BernoulliSetDistribution", "BernoulliSetEstimator", "BernoulliSetSampler", "SetCounts"]
@@ -160,8 +160,13 @@ class BernoulliSetDistribution(LeafDistribution):
         if self.min_prob > 0.0:
             p = np.clip(p, self.min_prob, min(1.0 - self.min_prob, ALMOST_ONE))
         with np.errstate(divide="ignore"):
-            self.tables = SetTables.of(np.log(p), np.log1p(-p))
+            self.log_p, self.log_n = np.log(p), np.log1p(-p)
+        self.tables = SetTables.of(self.log_p, self.log_n)
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the sets as lists, the most probable first."""
+        return listed_sets(list(self.pmap), self.log_p, self.log_n)
 
     def sampler(self, seed: int | None = None) -> BernoulliSetSampler:
         """Return a sampler."""

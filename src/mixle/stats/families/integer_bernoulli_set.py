@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import fraction, nonnegative, numbers_of, whole
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import read_integers
-from mixle.stats.set_rows import SetLeaf, SetTables, in_its_row, set_codes, split_sets
+from mixle.stats.set_rows import SetLeaf, SetTables, in_its_row, listed_sets, set_codes, split_sets
 from mixle.stats.sums import block_sum
 
 __all__ = [
@@ -132,6 +132,10 @@ class IntegerBernoulliSetDistribution(LeafDistribution):
         self.leaf = _IntegerBernoulliSet(self.num_vals)
         self.tables = SetTables.of(self.log_pvec, self.log_nvec)
         self._finish(name, keys)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the sets as lists, the most probable first."""
+        return listed_sets(range(self.num_vals), self.log_pvec, self.log_nvec)
 
     def sampler(self, seed: int | None = None) -> IntegerBernoulliSetSampler:
         """Return a sampler."""

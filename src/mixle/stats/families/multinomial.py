@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from mixle.stats.combinators.sequence import (
     SequenceSampler,
 )
 from mixle.stats.contract import Column
+from mixle.stats.enumeration import refuse
 from mixle.stats.reading import read_integers
 from mixle.stats.special import log_factorial
 from mixle.stats.sums import signed_suff_stat
@@ -257,6 +258,10 @@ class MultinomialDistribution(SequenceDistribution):
     >>> d.log_density([]), round(d.log_density([("a", 2), ("b", 1)]), 12)
     (-2.0, -2.69314718056)
     """
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Raise: the number of orders of a bag does not fall with the probabilities of its values."""
+        raise refuse(self, "bags are not listed by their probability")
 
     def dist_to_encoder(self) -> MultinomialEncoder:
         """Return the encoder."""
