@@ -127,6 +127,14 @@ def test_shards_that_saw_other_labels_add_up():
     assert estimator.estimate(None, (counts, total)).pmap["b"] == pytest.approx(6.0 / 15.0)
 
 
+def test_rows_read_for_more_integers_than_a_law_has():
+    """The encoder of an estimator may know more of them."""
+    law = st.IntegerBernoulliSetDistribution(np.log([0.5, 0.25]))
+    encoder = st.IntegerBernoulliSetEstimator(4).accumulator_factory().make().acc_to_encoder()
+    found = law.seq_log_density(encoder.seq_encode([[0], [3], []]))
+    assert found == pytest.approx([math.log(0.375), -math.inf, math.log(0.375)])
+
+
 def test_huge_sets_and_huge_supports():
     rng = np.random.RandomState(0)
     rows = [rng.choice(300_000, size, replace=False) for size in (0, 1, 200_000, 1000)]

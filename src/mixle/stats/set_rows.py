@@ -179,9 +179,10 @@ class SetTables(NamedTuple):
         common = np.append(np.where(often, np.cumsum(often) - 1, -1), -1)
         return cls(base, present, common, (log_n - log_p)[often])
 
-    def score(self, sets: RaggedCodes, places: np.ndarray) -> np.ndarray:
-        """Return the log-densities of sets, shape (n,); `places` tells the element of each code."""
-        found, owners = places[sets.codes], sets.owners()
+    def score(self, sets: RaggedCodes, places: np.ndarray | None) -> np.ndarray:
+        """Return the log-densities of sets, shape (n,); `places` tells the element of each code, None: the code."""
+        found = np.minimum(sets.codes, len(self.present) - 1) if places is None else places[sets.codes]
+        owners = sets.owners()
         result = self.base + np.bincount(owners, self.present[found], len(sets))
         width = len(self.absent)
         if not width:
@@ -206,8 +207,8 @@ class SetLeaf(Leaf):
     kind: ClassVar[str] = "general"
 
     @abstractmethod
-    def places(self, dist: Any, labels: tuple[Any, ...] | None) -> np.ndarray:
-        """Return the element of `dist` that each code stands for, their number N for an unknown one."""
+    def places(self, dist: Any, labels: tuple[Any, ...] | None) -> np.ndarray | None:
+        """Return the element of `dist` that each code stands for, their number N for an unknown one; None if itself."""
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
         """Return the log-densities of sets."""

@@ -62,11 +62,11 @@ class _IntegerBernoulliSet(SetLeaf):
     def support(self) -> str:
         return f"the sets of the integers 0 to {self.num_vals - 1}"
 
-    def places(self, dist: Any, labels: tuple[Any, ...] | None) -> np.ndarray:
-        return np.asarray(np.minimum(np.arange(self.num_vals), dist.num_vals), np.int64)
+    def places(self, dist: Any, labels: tuple[Any, ...] | None) -> None:
+        return None
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
-        return np.asarray(dist.tables.score(rows.x, self.places(dist, None)))
+        return np.asarray(dist.tables.score(rows.x, None))
 
     def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> IntegerSetCounts:
         counts = np.bincount(rows.x.codes, weights[rows.x.owners()], self.num_vals)
