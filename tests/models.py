@@ -268,6 +268,14 @@ def gumbel() -> Model:
     return Model(d, st.GumbelEstimator(), drawn(d), (), NOT_NUMBERS, number("loc", "scale"), leaf=True)
 
 
+@model("skew normal")
+def skew_normal() -> Model:
+    d = st.SkewNormalDistribution(1.0, 2.0, 3.0)
+    return Model(
+        d, st.SkewNormalEstimator(), drawn(d), (), NOT_NUMBERS, number("loc", "scale", "shape"), close=0.2, leaf=True
+    )
+
+
 @model("multivariate student t")
 def multivariate_student_t() -> Model:
     d = st.MultivariateStudentTDistribution(6.0, [1.0, -1.0], [[2.0, 0.6], [0.6, 1.0]])
@@ -335,6 +343,69 @@ def integer_categorical_fixed() -> Model:
     d = st.IntegerCategoricalDistribution(0, [0.2, 0.3, 0.5])
     estimator = st.IntegerCategoricalEstimator(0, 2, pseudo_count=1.0)
     return Model(d, estimator, drawn(d), (3, -1), NOT_NUMBERS, number("p_vec"), leaf=True)
+
+
+@model("bernoulli set")
+def bernoulli_set() -> Model:
+    d = st.BernoulliSetDistribution({"a": 0.5, "b": 0.25, "c": 0.9, 7: 0.1})
+    bad = ((["a", NAN], (1,)), ([["a"]], (0,)), ("ab", ()), (3.0, ()), (["a", "a"], ()), ({"a": 1}, ()))
+    outside = (["z"], {"a", "z"})
+    return Model(
+        d, st.BernoulliSetEstimator(), drawn(d), outside, bad, lambda m: [m.pmap[k] for k in ("a", "b", "c", 7)],
+        refuses_outside=False, leaf=True, options={"without data": "pass pseudo_count"},
+    )  # fmt: skip
+
+
+@model("bernoulli set of a given support, smoothed")
+def bernoulli_set_support() -> Model:
+    d = st.BernoulliSetDistribution({"a": 0.5, "b": 0.25})
+    estimator = st.BernoulliSetEstimator(pseudo_count=0.5, support=["a", "b", "never"])
+    return Model(d, estimator, drawn(d), ({"z"},), (), lambda m: [m.pmap[k] for k in ("a", "b")], leaf=True)
+
+
+@model("integer bernoulli set")
+def integer_bernoulli_set() -> Model:
+    d = st.IntegerBernoulliSetDistribution(np.log([0.5, 0.25, 0.9, 0.01]))
+    bad = (([0, NAN], (1,)), ([None], (0,)), ("ab", ()), (3.0, ()), ([1, 1], ()))
+    outside = ([4], {0, -1}, [0, 0.5])
+    return Model(
+        d, st.IntegerBernoulliSetEstimator(4), drawn(d), outside, bad, lambda m: np.exp(m.log_pvec).tolist(),
+        leaf=True, options={"without data": "pass pseudo_count"},
+    )  # fmt: skip
+
+
+@model("multinomial")
+def multinomial() -> Model:
+    d = st.MultinomialDistribution(
+        st.CategoricalDistribution({"a": 0.5, "b": 0.3, "c": 0.2}), st.PoissonDistribution(4.0)
+    )
+    estimator = st.MultinomialEstimator(st.CategoricalEstimator(), st.PoissonEstimator())
+    bad = (
+        ([("a", 1), ("b", NAN)], (1, 1)), ([("a", -1)], (0, 1)), ([("a", 0.5)], (0, 1)), ([("a", 1), (NAN, 1)], (1, 0)),
+        (["ab"], (0,)), ("ab", ()), (3.0, ()), ([("a",)], (0,)), ({"a": None}, (0, 1)),
+    )  # fmt: skip
+    outside = ([("z", 1)], {"a": 1, "z": 2})
+    return Model(
+        d, estimator, drawn(d), outside, bad, lambda m: [*label_weights(m.dist), m.len_dist.lam], refuses_outside=False
+    )
+
+
+@model("normalised multinomial of numbers, of a fixed total")
+def multinomial_normalised() -> Model:
+    total = st.GeometricDistribution(0.25)
+    d = st.MultinomialDistribution(st.GeometricDistribution(0.5), total, True)
+    estimator = st.MultinomialEstimator(st.GeometricEstimator(), len_dist=total, len_normalized=True)
+    outside = ([], [(1, 0)], [(0, 1)])
+    return Model(d, estimator, drawn(d), outside, (), lambda m: [m.dist.p, m.len_dist.p], refuses_outside=False)
+
+
+@model("integer multinomial")
+def integer_multinomial() -> Model:
+    d = st.IntegerMultinomialDistribution(2, [0.5, 0.3, 0.2], st.PoissonDistribution(4.0))
+    estimator = st.IntegerMultinomialEstimator(2, 4, st.PoissonEstimator())
+    bad = (([(2, 1), ("x", 1)], (1, 0)), ([(2, -1)], (0, 1)), (3, ()), ([2], (0,)), ([(None, 1)], (0, 0)))
+    outside = ([(9, 1)], [(2, 1), (2.5, 1)])
+    return Model(d, estimator, drawn(d), outside, bad, lambda m: [*m.p_vec, m.len_dist.lam])
 
 
 def dists_of(dist: Any) -> list[float]:

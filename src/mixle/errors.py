@@ -7,6 +7,7 @@ from typing import Any
 __all__ = [
     "ArityError",
     "BackendError",
+    "BernoulliSetFitError",
     "CheckpointError",
     "ContractError",
     "CorruptedRows",
@@ -14,6 +15,7 @@ __all__ = [
     "EnumerationError",
     "HandleClosed",
     "ImpossibleEvidenceError",
+    "IntegerBernoulliSetFitError",
     "KeyValidationError",
     "MissingPackage",
     "MixleError",
@@ -92,6 +94,14 @@ class ContractError(MixleError, ValueError):
 
 class EmptyDataError(MixleError, ValueError):
     """There are no rows (or no weight) to work on."""
+
+
+class BernoulliSetFitError(EmptyDataError):
+    """Without rows a law of sets has no probabilities."""
+
+
+class IntegerBernoulliSetFitError(EmptyDataError):
+    """Without rows a law of sets of integers has no probabilities."""
 
 
 class VonMisesFisherFitError(EmptyDataError):

@@ -26,6 +26,7 @@ _POISSON = stats.PoissonDistribution(2.0)
 #: Of each family: what a row is, its support, a law, a row that it scores, and a row outside its support (or None).
 FAMILIES = {
     "Bernoulli": ("a truth value, or 0 and 1", "both", (0.5,), True, None),
+    "BernoulliSet": ("a set of labels", "sets of the labels seen in the fit", ({"a": 0.5},), {"a"}, {"b"}),
     "Beta": ("a number", "0 < x < 1", (2.0, 3.0), 0.5, 1.0),
     "Binomial": ("a whole number", "min_val, …, min_val + n", (0.5, 4), 4, 5),
     "Categorical": ("a label: anything hashable but NaN", "the labels seen in the fit", ({"a": 1.0},), "a", "b"),
@@ -38,6 +39,7 @@ FAMILIES = {
     "Geometric": ("a whole number", "1, 2, 3, …", (0.5,), 1, 0),
     "Gumbel": ("a number", "all numbers", (0.0, 1.0), -3.5, None),
     "HalfNormal": ("a number", "x ≥ 0", (1.0,), 0.0, -1.0),
+    "IntegerBernoulliSet": ("a set of whole numbers", "sets of 0, …, N − 1", ([-1.0, -2.0],), [0, 1], [2]),
     "IntegerCategorical": ("a whole number", "min_val, min_val + 1, …, as long as p_vec", (0, [0.5, 0.5]), 1, 2),
     "InverseGamma": ("a number", "x > 0", (1.0, 1.0), 1.0, 0.0),
     "InverseGaussian": ("a number", "x > 0", (1.0, 1.0), 1.0, 0.0),
@@ -51,6 +53,7 @@ FAMILIES = {
     "PointMass": ("anything hashable", "the one value", ("a",), "a", "b"),
     "Poisson": ("a whole number", "0, 1, 2, …", (2.0,), 0, -1),
     "Rayleigh": ("a number", "x > 0", (1.0,), 1.0, 0.0),
+    "SkewNormal": ("a number", "all numbers", (0.0, 1.0, 2.0), -3.5, None),
     "StudentT": ("a number", "all numbers", (5.0,), -3.5, None),
     "Uniform": ("a number", "low ≤ x ≤ high", (0.0, 1.0), 1.0, 1.5),
     "VonMises": ("an angle in radians", "all angles", (0.0, 1.0), -3.5, None),
@@ -88,6 +91,14 @@ FAMILIES = {
     ),
     "ProbabilisticPCA": (
         "a vector of d numbers", "all vectors", ([[1.0], [1.0]], [0.0, 0.0], 0.5), [1.0, 2.0], None,
+    ),
+    "Multinomial": (
+        "pairs (value, count), or a mapping", "bags of values of the law",
+        (stats.CategoricalDistribution({"a": 1.0}),), [("a", 2)], [("b", 1)],
+    ),
+    "IntegerMultinomial": (
+        "pairs (whole number, count), or a mapping", "bags of min_val, min_val + 1, …, as long as p_vec",
+        (0, [0.5, 0.5]), {1: 3}, [(2, 1)],
     ),
     "MarkovChain": (
         "a sequence of labels", "the labels seen in the fit, in an order it gives a chance",

@@ -8,13 +8,16 @@ import pytest
 from mixle.errors import EnumerationError
 from mixle.stats import (
     BernoulliDistribution,
+    BernoulliSetDistribution,
     BinomialDistribution,
     CategoricalDistribution,
     CompositeDistribution,
     GaussianDistribution,
     GeometricDistribution,
+    IntegerBernoulliSetDistribution,
     IntegerCategoricalDistribution,
     MixtureDistribution,
+    MultinomialDistribution,
     NegativeBinomialDistribution,
     NullDistribution,
     OptionalDistribution,
@@ -43,6 +46,9 @@ LISTED = {
     "poisson": PoissonDistribution(3.0),
     "poisson of nothing": PoissonDistribution(0.0),
     "poisson, large": PoissonDistribution(1e6),
+    "set": BernoulliSetDistribution({"a": 0.7, "b": 0.2, "c": 0.5}),
+    "set with certain labels": BernoulliSetDistribution({"a": 1.0, "b": 0.0, "c": 0.3}, min_prob=0.0),
+    "set of integers": IntegerBernoulliSetDistribution(np.log([0.1, 0.9, 0.3, 0.6])),
     "composite": PAIRS,
     "record": RecordDistribution({"label": LABELS, "n": GeometricDistribution(0.5)}),
     "optional": OptionalDistribution(PoissonDistribution(2.0), 0.2),
@@ -72,7 +78,7 @@ def test_an_enumerator_lists_every_outcome_once_in_order(law):
         assert value in listed or law.log_density(value) <= scores[-1] + 1e-9
 
 
-@pytest.mark.parametrize("name", ["bernoulli", "binomial", "categorical", "integers", "point", "never missing"])
+@pytest.mark.parametrize("name", ["bernoulli", "binomial", "categorical", "integers", "point", "never missing", "set"])
 def test_a_finite_law_is_listed_whole(name):
     assert math.isclose(math.fsum(math.exp(score) for _, score in LISTED[name].enumerator()), 1.0, rel_tol=1e-12)
 
@@ -121,6 +127,7 @@ def test_probabilities_are_probabilities(value):
         SequenceDistribution(LABELS, NullDistribution()),
         SequenceDistribution(LABELS, PoissonDistribution(1.0), len_normalized=True),
         CategoricalDistribution({"a": 1.0}, default_value=0.1),
+        MultinomialDistribution(LABELS, PoissonDistribution(1.0)),
     ],
     ids=lambda law: type(law).__name__,
 )

@@ -118,6 +118,17 @@ REFERENCES = {
         [1e-30, 1.0, 1e9],
     ),
     "gumbel": (st.GumbelDistribution(1.0, 2.0), scipy.stats.gumbel_r(1.0, 2.0).logpdf, [1.0, -9.0, 1e4]),
+    **{
+        f"skew normal of shape {shape:g}": (
+            st.SkewNormalDistribution(1.0, 2.0, shape),
+            precisely(
+                lambda x, a: mp.log(mp.npdf((x - 1) / 2)) + mp.log(mp.ncdf(a * (x - 1) / 2)),
+                shape,
+            ),
+            [-400.0, -9.0, 0.0, 1.0, 1.001, 4.0, 400.0],
+        )
+        for shape in (0.0, 0.3, -3.0, 1e3)
+    },
     "multivariate student t": (
         st.MultivariateStudentTDistribution(3.0, [0.0, 3.0], [[2.0, 0.5], [0.5, 1.0]]),
         scipy.stats.multivariate_t([0.0, 3.0], [[2.0, 0.5], [0.5, 1.0]], df=3.0).logpdf,
@@ -295,6 +306,15 @@ FITS = {
         lambda t: st.StudentTDistribution(math.exp(t[2]), t[0], math.exp(t[1])),
         [0.0, 0.0, 1.0],
     ),
+    **{
+        f"skew normal of shape {shape:g}": (
+            st.SkewNormalEstimator(),
+            lambda r, shape=shape: scipy.stats.skewnorm(shape, 3.0, 2.0).rvs(200, random_state=r),
+            lambda t: st.SkewNormalDistribution(t[0], math.exp(t[1]), t[2]),
+            [3.0, 0.5, shape],
+        )
+        for shape in (-0.5, 2.0, 6.0)
+    },
     "logistic": (
         st.LogisticEstimator(),
         lambda r: r.logistic(1.0, 2.0, 200),
@@ -369,6 +389,7 @@ IN_ROUNDS = (
     st.LaplaceEstimator,
     st.WeibullEstimator,
     st.GumbelEstimator,
+    st.SkewNormalEstimator,
 )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mixle.stats.combinators.record import RecordDistribution, RecordEstimator
     from mixle.stats.combinators.sequence import SequenceDistribution, SequenceEstimator
     from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
+    from mixle.stats.families.bernoulli_set import BernoulliSetDistribution, BernoulliSetEstimator
     from mixle.stats.families.beta import BetaDistribution, BetaEstimator
     from mixle.stats.families.binomial import BinomialDistribution, BinomialEstimator
     from mixle.stats.families.categorical import CategoricalDistribution, CategoricalEstimator
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
     from mixle.stats.families.geometric import GeometricDistribution, GeometricEstimator
     from mixle.stats.families.gumbel import GumbelDistribution, GumbelEstimator
     from mixle.stats.families.half_normal import HalfNormalDistribution, HalfNormalEstimator
+    from mixle.stats.families.integer_bernoulli_set import IntegerBernoulliSetDistribution, IntegerBernoulliSetEstimator
     from mixle.stats.families.integer_categorical import IntegerCategoricalDistribution, IntegerCategoricalEstimator
+    from mixle.stats.families.integer_multinomial import IntegerMultinomialDistribution, IntegerMultinomialEstimator
     from mixle.stats.families.inverse_gamma import InverseGammaDistribution, InverseGammaEstimator
     from mixle.stats.families.inverse_gaussian import InverseGaussianDistribution, InverseGaussianEstimator
     from mixle.stats.families.laplace import LaplaceDistribution, LaplaceEstimator
     from mixle.stats.families.log_gaussian import LogGaussianDistribution, LogGaussianEstimator
     from mixle.stats.families.logistic import LogisticDistribution, LogisticEstimator
+    from mixle.stats.families.multinomial import MultinomialDistribution, MultinomialEstimator
     from mixle.stats.families.multivariate_gaussian import (
         MultivariateGaussianDistribution,
         MultivariateGaussianEstimator,
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from mixle.stats.families.point_mass import PointMassDistribution, PointMassEstimator
     from mixle.stats.families.poisson import PoissonDistribution, PoissonEstimator
     from mixle.stats.families.rayleigh import RayleighDistribution, RayleighEstimator
+    from mixle.stats.families.skew_normal import SkewNormalDistribution, SkewNormalEstimator
     from mixle.stats.families.student_t import StudentTDistribution, StudentTEstimator
     from mixle.stats.families.uniform import UniformDistribution, UniformEstimator
     from mixle.stats.families.von_mises import VonMisesDistribution, VonMisesEstimator
@@ -91,6 +96,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BernoulliDistribution",
     "BernoulliEstimator",
+    "BernoulliSetDistribution",
+    "BernoulliSetEstimator",
     "BetaDistribution",
     "BetaEstimator",
     "BinomialDistribution",
@@ -130,10 +137,14 @@ __all__ = [
     "HierarchicalMixtureEstimator",
     "IgnoredDistribution",
     "IgnoredEstimator",
+    "IntegerBernoulliSetDistribution",
+    "IntegerBernoulliSetEstimator",
     "IntegerCategoricalDistribution",
     "IntegerCategoricalEstimator",
     "IntegerMarkovChainDistribution",
     "IntegerMarkovChainEstimator",
+    "IntegerMultinomialDistribution",
+    "IntegerMultinomialEstimator",
     "InverseGammaDistribution",
     "InverseGammaEstimator",
     "InverseGaussianDistribution",
@@ -151,6 +162,8 @@ __all__ = [
     "MarkovChainEstimator",
     "MixtureDistribution",
     "MixtureEstimator",
+    "MultinomialDistribution",
+    "MultinomialEstimator",
     "MultivariateGaussianDistribution",
     "MultivariateGaussianEstimator",
     "MultivariateStudentTDistribution",
@@ -181,6 +194,8 @@ __all__ = [
     "SemiSupervisedMixtureEstimator",
     "SequenceDistribution",
     "SequenceEstimator",
+    "SkewNormalDistribution",
+    "SkewNormalEstimator",
     "StudentTDistribution",
     "StudentTEstimator",
     "SymmetricDirichletDistribution",
@@ -215,6 +230,7 @@ _HOMES = {
     "combinators.record": ("RecordDistribution", "RecordEstimator"),
     "combinators.sequence": ("SequenceDistribution", "SequenceEstimator"),
     "families.bernoulli": ("BernoulliDistribution", "BernoulliEstimator"),
+    "families.bernoulli_set": ("BernoulliSetDistribution", "BernoulliSetEstimator"),
     "families.beta": ("BetaDistribution", "BetaEstimator"),
     "families.binomial": ("BinomialDistribution", "BinomialEstimator"),
     "families.categorical": ("CategoricalDistribution", "CategoricalEstimator"),
@@ -227,12 +243,15 @@ _HOMES = {
     "families.geometric": ("GeometricDistribution", "GeometricEstimator"),
     "families.gumbel": ("GumbelDistribution", "GumbelEstimator"),
     "families.half_normal": ("HalfNormalDistribution", "HalfNormalEstimator"),
+    "families.integer_bernoulli_set": ("IntegerBernoulliSetDistribution", "IntegerBernoulliSetEstimator"),
     "families.integer_categorical": ("IntegerCategoricalDistribution", "IntegerCategoricalEstimator"),
+    "families.integer_multinomial": ("IntegerMultinomialDistribution", "IntegerMultinomialEstimator"),
     "families.inverse_gamma": ("InverseGammaDistribution", "InverseGammaEstimator"),
     "families.inverse_gaussian": ("InverseGaussianDistribution", "InverseGaussianEstimator"),
     "families.laplace": ("LaplaceDistribution", "LaplaceEstimator"),
     "families.log_gaussian": ("LogGaussianDistribution", "LogGaussianEstimator"),
     "families.logistic": ("LogisticDistribution", "LogisticEstimator"),
+    "families.multinomial": ("MultinomialDistribution", "MultinomialEstimator"),
     "families.multivariate_gaussian": ("MultivariateGaussianDistribution", "MultivariateGaussianEstimator"),
     "families.multivariate_student_t": ("MultivariateStudentTDistribution", "MultivariateStudentTEstimator"),
     "families.negative_binomial": ("NegativeBinomialDistribution", "NegativeBinomialEstimator"),
@@ -240,6 +259,7 @@ _HOMES = {
     "families.point_mass": ("PointMassDistribution", "PointMassEstimator"),
     "families.poisson": ("PoissonDistribution", "PoissonEstimator"),
     "families.rayleigh": ("RayleighDistribution", "RayleighEstimator"),
+    "families.skew_normal": ("SkewNormalDistribution", "SkewNormalEstimator"),
     "families.student_t": ("StudentTDistribution", "StudentTEstimator"),
     "families.uniform": ("UniformDistribution", "UniformEstimator"),
     "families.von_mises": ("VonMisesDistribution", "VonMisesEstimator"),

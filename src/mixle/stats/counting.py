@@ -105,6 +105,8 @@ _RULES: dict[str, Callable[[Any], int]] = {
     "HierarchicalMixture": _hierarchical,
     "HiddenMarkovModel": lambda m: len(m.w) ** 2 - 1 + _all(m.topics) + _length(m),
     "Sequence": lambda m: free_parameters(m.dist) + _length(m),
+    "Multinomial": lambda m: free_parameters(m.dist) + _length(m),
+    "IntegerMultinomial": lambda m: free_parameters(m.dist) + _length(m),
     "MarkovChain": _chain,
     "IntegerMarkovChain": _integer_chain,
     "ProbabilisticPCA": _factors,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mixle.stats.cholesky import UNIT, correlation, smallest_eigenvalue
-from mixle.stats.domains import nonnegative
+from mixle.stats.domains import nonnegative, numbers_of
 
 __all__ = ["as_pair", "dimensioned", "symmetric", "with_ridge", "within_bounds"]
 
@@ -41,7 +41,7 @@ def dimensioned(estimator: Any, mean: Any) -> np.ndarray:
 
 def symmetric(covar: Any, dim: int, what: str) -> np.ndarray:
     """Return a covariance (d, d) made exactly symmetric, read-only; ValueError names `what`."""
-    matrix = np.array(covar, dtype=float)
+    matrix = numbers_of(covar, what)
     if matrix.shape != (dim, dim):
         raise ValueError(f"{what} must have shape ({dim}, {dim}), has {matrix.shape}")
     if not np.isfinite(matrix).all():

@@ -3,33 +3,58 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
 __all__ = [
     "VARIANCE_FLOOR",
+    "dimension",
     "finite",
     "floor_variance",
     "fraction",
+    "integer",
     "nonnegative",
+    "numbers_of",
     "positive",
     "probabilities",
     "vector",
+    "whole",
 ]
 
 #: Smallest variance relative to the second moment about zero: below it, the digits of x do not hold a variance.
 VARIANCE_FLOOR = 2.0**-80
 
 
+_NO_NUMBERS = (bool, np.bool_, str, bytes)
+
+
+def numbers_of(value: Any, what: str) -> np.ndarray:
+    """Return a copy of `value` as float64; text and booleans are no numbers."""
+    array = isinstance(value, np.ndarray)
+    if not array or value.dtype.kind not in "iuf":
+        entries = value.ravel().tolist() if array else np.asarray(value, object).ravel().tolist()
+        wrong = [entry for entry in entries if isinstance(entry, _NO_NUMBERS)]
+        if wrong:
+            raise ValueError(f"{what} must hold numbers, not {wrong[0]!r:.80}")
+    try:
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{what} must hold numbers, is {value!r:.80}") from None
+
+
 def finite(value: Any, what: str) -> float:
     """Return `value` as a finite float; ValueError names `what`."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, _NO_NUMBERS) else float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"{what} must be a number, not {value!r}") from None
+        raise ValueError(f"{what} must be a number, not {value!r:.80}") from None
+    except OverflowError:
+        raise ValueError(f"{what} must be a number that float64 can hold, not {value!r:.80}") from None
     if not math.isfinite(number):
-        raise ValueError(f"{what} must be finite, not {value!r}")
+        kind = "a number" if isinstance(value, _NO_NUMBERS) else "finite"
+        raise ValueError(f"{what} must be {kind}, not {value!r:.80}")
     return number
 
 
@@ -57,9 +82,36 @@ def fraction(value: Any, what: str) -> float:
     return number
 
 
+def integer(value: Any, what: str) -> int:
+    """Return `value` as an int; 2.0 is one, a truth value is none."""
+    try:
+        number = None if isinstance(value, _NO_NUMBERS) or value != int(value) else int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None:
+        raise ValueError(f"{what} must be an integer, not {value!r:.80}")
+    return number
+
+
+def dimension(value: Any) -> int | None:
+    """Return a number of entries, or None if it is not given."""
+    return None if value is None else whole(value, "dim", 1)
+
+
+def whole(value: Any, what: str, least: int) -> int:
+    """Return `value` as an int of at least `least`; booleans and broken numbers are refused."""
+    try:
+        number = least - 1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise ValueError(f"{what} must be a whole number of at least {least}, not {value!r}")
+    return number
+
+
 def vector(value: Any, what: str) -> np.ndarray:
     """Return `value` as a finite float64 array of shape (d,), d ≥ 1, read-only."""
-    array = np.array(value, dtype=float)
+    array = numbers_of(value, what)
     if array.ndim != 1 or not array.size:
         raise ValueError(f"{what} must be a vector, has shape {array.shape}")
     if not np.isfinite(array).all():
@@ -76,7 +128,7 @@ def probabilities(value: Any, what: str) -> np.ndarray:
     ValueError
         If an entry is negative or not finite, or the sum is further off.
     """
-    array = np.array(value, dtype=float)
+    array = numbers_of(value, what)
     if array.ndim != 1 or not array.size:
         raise ValueError(f"{what} must be a vector of probabilities, has shape {array.shape}")
     if not np.isfinite(array).all() or (array < 0.0).any():

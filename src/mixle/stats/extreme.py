@@ -38,10 +38,11 @@ class ExtremeLeaf(LocalLeaf):
             z = k * (rows.x - m)
             return np.asarray(math.log(k) + z - np.exp(z))
 
-    def local_sums(self, x: np.ndarray, weights: np.ndarray, first: float, second: float) -> np.ndarray:
+    def local_sums(self, x: np.ndarray, weights: np.ndarray, *at: float) -> np.ndarray:
         """Return S and its derivatives."""
-        y = x - second
-        powers = [np.exp(np.minimum(factor * first * y, _LARGEST_EXPONENT)) for factor in FACTORS]
+        k, m = at
+        y = x - m
+        powers = [np.exp(np.minimum(factor * k * y, _LARGEST_EXPONENT)) for factor in FACTORS]
         slope = powers[0] * y
         return np.array([block_sum(power, weights) for power in (*powers, slope, slope * y)])
 
@@ -63,9 +64,9 @@ def fit_extreme(
     weight, mean = stat.moments.weight, 0.0 if stat.moments.weight == 0.0 else stat.moments.mean
     if weight == 0.0 and prior is None:
         return None
-    if stat.sums is None or stat.first is None or stat.second is None:
+    if stat.sums is None or stat.at is None:
         return _by_moments(stat.moments, prior, bounds)
-    k0, m0 = stat.first, stat.second
+    k0, m0 = stat.at
     shapes = k0 * np.array(FACTORS)
     sums = stat.sums.copy()
     if prior is not None:

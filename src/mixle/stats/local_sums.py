@@ -21,35 +21,34 @@ class LocalSums(NamedTuple):
     ----------
     moments : Moments
         Moments of the rows' numbers.
-    first, second : float or None
+    at : tuple of float, or None
         Parameters of the model under which `sums` were taken; None without a model.
     sums : ndarray, shape (m,), or None
         What the family adds up under that model.
     """
 
     moments: Moments
-    first: float | None
-    second: float | None
+    at: tuple[float, ...] | None
     sums: np.ndarray | None
 
     def scaled(self, c: float) -> LocalSums:
         """Return the statistic of weights times `c`."""
         moments = self.moments.scaled(c)
         if c == 0.0 or self.sums is None:
-            return LocalSums(moments, None, None, None)
-        return LocalSums(moments, self.first, self.second, self.sums * c)
+            return LocalSums(moments, None, None)
+        return LocalSums(moments, self.at, self.sums * c)
 
 
 class LocalLeaf(Leaf):
     """A law of one number with a local statistic."""
 
     @abstractmethod
-    def parameters(self, dist: Any) -> tuple[float, float]:
-        """Return the two parameters of `dist` in the order of `LocalSums`."""
+    def parameters(self, dist: Any) -> tuple[float, ...]:
+        """Return the parameters of `dist` under which sums are taken, the location second."""
 
     @abstractmethod
-    def local_sums(self, x: np.ndarray, weights: np.ndarray, first: float, second: float) -> np.ndarray:
-        """Return the sums of weighted numbers (n,) under a model, shape (m,)."""
+    def local_sums(self, x: np.ndarray, weights: np.ndarray, *at: float) -> np.ndarray:
+        """Return the sums of weighted numbers (n,) under the model of parameters `at`, shape (m,)."""
 
     def centre(self, dist: Any) -> float:
         """Return where the moments are told from."""
@@ -59,26 +58,26 @@ class LocalLeaf(Leaf):
         """Return the statistic of weighted rows."""
         x = rows.x
         if dist is None:
-            return LocalSums(weighted_moments(x, weights, first_kept(x, weights)), None, None, None)
+            return LocalSums(weighted_moments(x, weights, first_kept(x, weights)), None, None)
         moments = weighted_moments(x, weights, self.centre(dist))
         if moments.weight == 0.0:
-            return LocalSums(moments, None, None, None)
-        first, second = self.parameters(dist)
-        return LocalSums(moments, first, second, self.local_sums(x, weights, first, second))
+            return LocalSums(moments, None, None)
+        at = self.parameters(dist)
+        return LocalSums(moments, at, self.local_sums(x, weights, *at))
 
     def merge(self, a: LocalSums, b: LocalSums) -> LocalSums:
         """Return the sum of both; sums under different models are dropped, and the moments stay."""
         moments = merge_moments(a.moments, b.moments)
         for one, other in ((a, b), (b, a)):
             if one.moments.weight == 0.0:
-                return LocalSums(moments, other.first, other.second, _copy(other.sums))
-        if a.sums is None or b.sums is None or (a.first, a.second) != (b.first, b.second):
-            return LocalSums(moments, None, None, None)
-        return LocalSums(moments, a.first, a.second, a.sums + b.sums)
+                return LocalSums(moments, other.at, _copy(other.sums))
+        if a.sums is None or b.sums is None or a.at != b.at:
+            return LocalSums(moments, None, None)
+        return LocalSums(moments, a.at, a.sums + b.sums)
 
     def zero(self) -> LocalSums:
         """Return the statistic of no rows."""
-        return LocalSums(Moments(0.0, 0.0, 0.0, 0.0), None, None, None)
+        return LocalSums(Moments(0.0, 0.0, 0.0, 0.0), None, None)
 
     def to_value(self, stat: LocalSums) -> LocalSums:
         """Return a copy of the statistic."""

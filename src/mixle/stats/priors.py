@@ -235,6 +235,7 @@ BETA = _Beta()
 #: The rule of each family, by its leaf's name.
 CONJUGATES: dict[str, Conjugate] = {
     "Bernoulli": BETA,
+    "BernoulliSet": BETA,
     "Categorical": _Dirichlet(),
     "DiagonalGaussian": _NormalGamma(),
     "Exponential": _Gamma(rate=True),

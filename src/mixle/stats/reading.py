@@ -15,17 +15,56 @@ import numpy as np
 from mixle.errors import RowError
 from mixle.stats.label_column import LabelColumn
 
-__all__ = ["integer_codes", "is_missing", "read_counts", "read_integers", "read_labels", "read_matrix", "read_numbers"]
+__all__ = [
+    "integer_codes",
+    "is_missing",
+    "masked_rows",
+    "read_counts",
+    "read_integers",
+    "read_labels",
+    "read_matrix",
+    "read_numbers",
+]
 
 #: The square of a larger number overflows, or leaves no room for a sum.
 LARGEST_ROOT = 1e150
 _PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32, np.bool_})
+_NO_NUMBERS = (complex, np.complexfloating, np.timedelta64)
 _MISSING_HINT = "is missing; a column with missing values needs Optional around its family (OptionalEstimator)"
 
 
+_NEVER_MISSING = frozenset({int, str, bool, bytes, np.int64, np.int32, np.bool_, np.str_})
+
+
 def is_missing(value: Any) -> bool:
-    """Return True for None and for a NaN of any float type."""
-    return value is None or (isinstance(value, (float, np.floating)) and value != value)
+    """Return True for None, a NaN or NaT of any type, pandas' NA, and a masked value.
+
+    Examples
+    --------
+    >>> [is_missing(value) for value in (None, float("nan"), np.datetime64("NaT"), np.ma.masked, 0.0, "nan")]
+    [True, True, True, True, False, False]
+    """
+    if isinstance(value, (float, np.floating)):
+        return bool(value != value)
+    return value is None or (type(value) not in _NEVER_MISSING and _rarely_missing(value))
+
+
+def _rarely_missing(value: Any) -> bool:
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    kind = type(value)
+    if kind.__name__ in {"NAType", "NaTType"}:
+        return kind.__module__.startswith("pandas.")
+    if isinstance(value, np.ndarray):
+        return kind.__name__ == "MaskedConstant"
+    return isinstance(value, numbers.Number) and bool(value != value)  # Decimal, complex
+
+
+def masked_rows(rows: Any) -> np.ndarray | None:
+    """Return which rows of a masked array are masked, shape (n,) or that of the array; None for anything else."""
+    if not isinstance(rows, np.ndarray) or not hasattr(rows, "mask"):
+        return None
+    return np.broadcast_to(np.asarray(rows.mask), rows.shape)
 
 
 def _bad(value: Any, family: str, row: int, what: str = "a number") -> RowError:
@@ -59,6 +98,7 @@ def read_numbers(rows: Sequence[Any], family: str, squared: bool = False) -> np.
     RowError
         Naming the first row that is not a finite number, or too large.
     """
+    _refuse_masked(rows, family)
     if isinstance(rows, np.ndarray) and not _object_array(rows):
         if rows.ndim != 1:
             raise RowError(
@@ -80,17 +120,28 @@ def read_numbers(rows: Sequence[Any], family: str, squared: bool = False) -> np.
     return values
 
 
+def _refuse_masked(rows: Sequence[Any], family: str) -> None:
+    mask = masked_rows(rows)
+    if mask is not None and mask.any():
+        row, *entry = (int(i) for i in np.argwhere(mask)[0])
+        error = _entry_error(None, family, row) if entry else _bad(None, family, row)
+        raise error.inside(entry[0]) if entry else error
+
+
 def _too_large(value: Any, family: str, row: int) -> RowError:
     return RowError(f"{value!r} is too large: its square overflows; give the column another unit", family, row)
 
 
 def _to_float(value: Any, family: str, row: int) -> float:
+    if is_missing(value):
+        raise _bad(value, family, row)
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
-    if not isinstance(value, (numbers.Real, np.generic)) or isinstance(value, (np.str_, np.bytes_, np.complexfloating)):
+    number: Any = value
+    if not isinstance(value, (numbers.Number, np.bool_)) or isinstance(value, _NO_NUMBERS):
         raise _bad(value, family, row)
     try:
-        return float(value)
+        return float(number)
     except (TypeError, ValueError, OverflowError):
         raise _bad(value, family, row, "a number that float64 can hold") from None
 
@@ -120,6 +171,7 @@ def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None, square
     RowError
         Naming the first row that is ragged, of another width than `dim`, or holds something else than finite numbers.
     """
+    _refuse_masked(rows, family)
     if isinstance(rows, np.ndarray) and not _object_array(rows):
         if rows.ndim != 2:
             raise RowError(f"rows are vectors, the array has shape {rows.shape}", family, 0 if len(rows) else None)
@@ -159,7 +211,10 @@ def _stack_rows(rows: Sequence[Any], family: str, dim: int | None) -> np.ndarray
             raise RowError(f"the row has {len(row)} entries, {width} are expected", family, i)
     kinds = {type(v) for row in rows for v in row}
     if kinds <= _PLAIN:
-        return np.array([list(row) for row in rows], dtype=float).reshape(len(rows), width or 0)
+        try:
+            return np.array([list(row) for row in rows], dtype=float).reshape(len(rows), width or 0)
+        except OverflowError:
+            pass  # an integer that no float holds: the way below names it
     return np.array([[_entry(v, family, i, j) for j, v in enumerate(row)] for i, row in enumerate(rows)], dtype=float)
 
 
@@ -173,10 +228,10 @@ def _entry(value: Any, family: str, row: int, entry: int) -> float:
 def read_integers(rows: Sequence[Any], family: str) -> tuple[np.ndarray, np.ndarray | None]:
     """Return numbers as float64 (n,) and the mask of those that are not integers (None if all are)."""
     values = read_numbers(rows, family)
-    wide = np.abs(values) > 2.0**53
+    wide = np.abs(values) >= 2.0**53
     if wide.any():
         row = int(np.argmax(wide))
-        raise RowError(f"{rows[row]!r} is too large: integers beyond 2**53 are not told apart", family, row)
+        raise RowError(f"{rows[row]!r:.80} is too large: integers from 2**53 on are not told apart", family, row)
     broken = values != np.floor(values)
     return values, (broken if broken.any() else None)
 

@@ -15,8 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.stats.domains import finite, nonnegative, positive
-from mixle.stats.leaf import Leaf, LeafEstimator, Rows
+from mixle.stats.leaf import Leaf, Rows
+from mixle.stats.location_scale import LocationScaleEstimator
 from mixle.stats.sums import Moments, block_sum, merge_moments, raw_moments, weighted_moments
 
 __all__ = ["ReweightedEstimator", "ReweightedLeaf", "ReweightedSums", "first_kept"]
@@ -95,7 +95,7 @@ class ReweightedLeaf(Leaf):
         return ReweightedSums(float(count), float(count), 0.0, raw_moments(first, second, float(count), self.full))
 
 
-class ReweightedEstimator(LeafEstimator):
+class ReweightedEstimator(LocationScaleEstimator):
     """Estimator of a reweighted law of one number.
 
     Parameters
@@ -109,24 +109,6 @@ class ReweightedEstimator(LeafEstimator):
     name, keys
         Label and tying key.
     """
-
-    _keyword_fields: ClassVar[tuple[str, ...]] = ("pseudo_count", "suff_stat", "min_scale", "name", "keys")
-
-    def __init__(
-        self,
-        pseudo_count: float | None = None,
-        suff_stat: tuple[float, float] | None = None,
-        min_scale: float = 1e-8,
-        name: str | None = None,
-        keys: Any = None,
-    ) -> None:
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None
-        if suff_stat is not None:
-            location, scale = suff_stat
-            self.suff_stat = (finite(location, "suff_stat"), positive(scale, "suff_stat"))
-        self.min_scale = positive(min_scale, "min_scale")
-        self.name, self.keys = name, keys
 
     def _location_scale(self, stat: ReweightedSums, variance: float, mean_u: float) -> tuple[float, float] | None:
         """Return location and scale, or None without rows and prior.
@@ -144,10 +126,10 @@ class ReweightedEstimator(LeafEstimator):
         if count > 0.0:  # rows without a model: a variance, not a squared scale
             shrink = 1.0 + (stat.plain / count) * (1.0 / variance - 1.0)
             moments = moments._replace(scatter=moments.scatter * shrink)
-        if self.pseudo_count and self.suff_stat is not None:
-            location, scale = self.suff_stat
-            prior = Moments(self.pseudo_count * mean_u, location, 0.0, self.pseudo_count * scale * scale)
-            moments, count = merge_moments(moments, prior), count + self.pseudo_count
+        if self.weighted_pair is not None:
+            weight, location, scale = self.weighted_pair
+            prior = Moments(weight * mean_u, location, 0.0, weight * scale * scale)
+            moments, count = merge_moments(moments, prior), count + weight
         if not count > 0.0:
             return None
         if moments.weight == 0.0:  # rows so far out that none has weight

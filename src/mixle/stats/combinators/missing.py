@@ -11,9 +11,11 @@ import numpy as np
 from mixle.errors import RowError
 from mixle.stats.contract import Column, DataSequenceEncoder
 from mixle.stats.label_column import LabelColumn
-from mixle.stats.reading import is_missing
+from mixle.stats.reading import is_missing, masked_rows
 
 __all__ = ["OptionalEncoder", "OptionalRows", "missing_rows", "of_all_rows"]
+
+_PLAIN = frozenset({int, str, bool, tuple, list, dict, type(None), np.int64, np.int32, np.bool_, np.str_})
 
 
 class OptionalRows(NamedTuple):
@@ -34,10 +36,14 @@ class OptionalRows(NamedTuple):
     payload: Any
 
 
-def missing_rows(rows: Sequence[Any], sentinel: Any) -> np.ndarray:
+def missing_rows(rows: Sequence[Any] | np.ndarray, sentinel: Any) -> np.ndarray:
     """Return which rows are missing, shape (n,): None and NaN by default, else those equal to `sentinel`."""
     if isinstance(rows, LabelColumn) and sentinel is None:
         return rows.missing
+    mask = masked_rows(rows)
+    if mask is not None and mask.ndim == 1 and (sentinel is None or is_missing(sentinel)):
+        either: np.ndarray = mask | missing_rows(np.asarray(rows), sentinel)
+        return either
     if isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf":
         if sentinel is None or is_missing(sentinel):
             nan = rows.ndim == 1 and rows.dtype.kind == "f"
@@ -49,8 +55,8 @@ def missing_rows(rows: Sequence[Any], sentinel: Any) -> np.ndarray:
         kinds = set(map(type, rows))
         if kinds <= {float, type(None)}:
             return np.asarray(np.isnan(np.array(rows, dtype=float)))
-        floats = any(issubclass(kind, (float, np.floating)) for kind in kinds)
-        found: Iterable[bool] = map(is_missing, rows) if floats else [value is None for value in rows]
+        plain = kinds <= _PLAIN
+        found: Iterable[bool] = [value is None for value in rows] if plain else map(is_missing, rows)
     elif is_missing(sentinel):
         found = (value is not None and is_missing(value) for value in rows)
     else:

@@ -69,7 +69,7 @@ def _both(stat: CodeCounts) -> tuple[np.ndarray, np.ndarray]:
 
 
 class BernoulliDistribution(LeafDistribution):
-    """Distribution over False and True; 0 and 1 of any number type mean the same.
+    """Distribution over False and True, ``pˣ (1 − p)^(1−x)``; 0 and 1 of any number type mean the same.
 
     Parameters
     ----------
@@ -77,6 +77,10 @@ class BernoulliDistribution(LeafDistribution):
         Probability of True, in [0, 1].
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.1.
 
     Examples
     --------

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import Column, DistributionSampler
+from mixle.stats.contract import Column
 from mixle.stats.domains import positive
 from mixle.stats.families.dirichlet import LARGEST, SMALLEST, dirichlet_shapes
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, Rows, as_rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.special import beta_log, digamma
 
@@ -58,6 +59,10 @@ class BetaDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 25.
+
     Examples
     --------
     >>> round(BetaDistribution(2.0, 3.0).log_density(0.5), 12)
@@ -83,14 +88,13 @@ class BetaDistribution(LeafDistribution):
         return BetaEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
 
 
-class BetaSampler(DistributionSampler):
+class BetaSampler(NumberSampler):
     """Sampler of a `BetaDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,); draws that round to 0 or 1 become their neighbours."""
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,); draws that round to 0 or 1 become their neighbours."""
         drawn = self.rng.beta(self.dist.a, self.dist.b, size=size)
-        drawn = np.clip(drawn, np.finfo(float).tiny, np.nextafter(1.0, 0.0))
-        return float(drawn) if size is None else drawn
+        return np.clip(drawn, np.finfo(float).tiny, np.nextafter(1.0, 0.0))
 
 
 class BetaEstimator(LinearEstimator):

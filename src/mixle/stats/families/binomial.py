@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.domains import fraction, integer, nonnegative
 from mixle.stats.enumeration import integers
 from mixle.stats.kinds import LOG_ZERO
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, as_rows
@@ -135,6 +134,10 @@ class BinomialDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005, chapter 3.
+
     Examples
     --------
     >>> round(BinomialDistribution(0.3, 5).log_density(1), 12)
@@ -149,10 +152,10 @@ class BinomialDistribution(LeafDistribution):
 
     def __init__(self, p: float, n: int, min_val: int | None = None, name: str | None = None, keys: Any = None) -> None:
         self.p = fraction(p, "p of a Binomial")
-        self.n = _integer(n, "n of a Binomial")
+        self.n = integer(n, "n of a Binomial")
         if self.n < 0:
             raise ValueError(f"n of a Binomial must not be negative, is {n!r}")
-        self.min_val = None if min_val is None else _integer(min_val, "min_val of a Binomial")
+        self.min_val = None if min_val is None else integer(min_val, "min_val of a Binomial")
         self._finish(name, keys)
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
@@ -218,8 +221,8 @@ class BinomialEstimator(LeafEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.max_val = None if max_val is None else _integer(max_val, "max_val")
-        self.min_val = None if min_val is None else _integer(min_val, "min_val")
+        self.max_val = None if max_val is None else integer(max_val, "max_val")
+        self.min_val = None if min_val is None else integer(min_val, "min_val")
         if self.max_val is not None and self.min_val is not None and self.max_val < self.min_val:
             raise ValueError(f"max_val {max_val!r} is below min_val {min_val!r}")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
@@ -241,10 +244,3 @@ class BinomialEstimator(LeafEstimator):
             successes += 0.5 * self.pseudo_count * n if self.suff_stat is None else self.suff_stat
         p = min(max(successes / trials, MARGIN), 1.0 - MARGIN) if trials > 0.0 else 0.5
         return BinomialDistribution(p, n, low, self.name, self.keys)
-
-
-def _integer(value: Any, what: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ValueError(f"{what} must be an integer, not {value!r}") from None

@@ -50,7 +50,7 @@ class _Categorical(CodeLeaf):
 
 
 class CategoricalDistribution(LeafDistribution):
-    """Distribution over labels.
+    """Distribution over labels, ``pmap[x] / (1 + default_value)``.
 
     Parameters
     ----------
@@ -60,6 +60,10 @@ class CategoricalDistribution(LeafDistribution):
         Weight ≥ 0 of each label that is not listed; the whole is divided by ``1 + default_value``.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.2.
 
     Examples
     --------

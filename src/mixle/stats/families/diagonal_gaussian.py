@@ -9,7 +9,7 @@ import numpy as np
 
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import as_pair, dimensioned
-from mixle.stats.domains import floor_variance, positive, vector
+from mixle.stats.domains import dimension, floor_variance, positive, vector
 from mixle.stats.kinds import SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 from mixle.stats.reading import read_matrix
@@ -33,7 +33,7 @@ class _DiagonalGaussian(SquareLeaf):
 
 
 class DiagonalGaussianDistribution(LeafDistribution):
-    """Normal distribution of a vector with independent entries.
+    """Normal distribution of a vector with independent entries, ``Π exp(−(xⱼ − μⱼ)² / 2σⱼ²) / √(2πσⱼ²)``.
 
     Parameters
     ----------
@@ -48,6 +48,10 @@ class DiagonalGaussianDistribution(LeafDistribution):
     ------
     ValueError
         If the shapes differ, an entry is not finite, or a variance is not positive.
+
+    References
+    ----------
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.3.
 
     Examples
     --------
@@ -134,7 +138,7 @@ class DiagonalGaussianEstimator(LeafEstimator):
         prior: Any = None,
         min_covar: float | None = None,
     ) -> None:
-        self.dim = None if dim is None else int(dim)
+        self.dim = dimension(dim)
         self.pseudo_count = as_pair(pseudo_count)
         m0, v0 = (None, None) if suff_stat is None else suff_stat
         self.suff_stat = (

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import nonnegative, positive, vector
+from mixle.stats.domains import dimension, nonnegative, positive, vector
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
 from mixle.stats.reading import read_matrix
@@ -81,6 +81,10 @@ class DirichletDistribution(LeafDistribution):
         Shapes, > 0, d ≥ 2; the mean share of entry j is ``alpha[j] / sum(alpha)``.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000, chapter 49.
 
     Examples
     --------
@@ -163,7 +167,7 @@ class DirichletEstimator(LeafEstimator):
     ) -> None:
         self.suff_stat = None if suff_stat is None else vector(suff_stat, "suff_stat")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.dim = len(self.suff_stat) if dim is None and self.suff_stat is not None else dim
+        self.dim = len(self.suff_stat) if dim is None and self.suff_stat is not None else dimension(dim)
         if self.dim is not None and (self.dim < 2 or (self.suff_stat is not None and len(self.suff_stat) != self.dim)):
             raise ValueError(f"dim must be at least 2 and the length of suff_stat, is {self.dim!r}")
         self.delta = positive(delta, "delta")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import nonnegative, positive, vector
+from mixle.stats.domains import nonnegative, positive, vector, whole
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, as_rows, repaired
 from mixle.stats.reading import read_matrix
 from mixle.stats.special import log_factorial, rising_log
@@ -104,16 +103,6 @@ class _DirichletMultinomial(Leaf):
         return TailCounts(np.array(tails, float), float(weight), self.n)
 
 
-def _count(value: Any, what: str, least: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least:
-        raise ValueError(f"{what} must be a whole number of at least {least}, not {value!r}")
-    return number
-
-
 class DirichletMultinomialDistribution(LeafDistribution):
     """Dirichlet-multinomial distribution of d counts that sum to n.
 
@@ -128,6 +117,10 @@ class DirichletMultinomialDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997, chapter 35.
+
     Examples
     --------
     >>> round(DirichletMultinomialDistribution([1.0, 2.0], 3).log_density([1, 2]), 12)
@@ -140,7 +133,7 @@ class DirichletMultinomialDistribution(LeafDistribution):
         self.alpha = vector(alpha, "alpha of a DirichletMultinomial")
         if len(self.alpha) < 2 or not (self.alpha > 0.0).all():
             raise ValueError(f"alpha of a DirichletMultinomial must be two positive numbers or more, is {alpha!r}")
-        self.n = _count(n, "n of a DirichletMultinomial", 1)
+        self.n = whole(n, "n of a DirichletMultinomial", 1)
         self.leaf = _DirichletMultinomial(len(self.alpha), self.n)
         self._finish(name, keys)
 
@@ -215,8 +208,8 @@ class DirichletMultinomialEstimator(LeafEstimator):
         min_alpha: float = 1e-8,
         suff_stat: Any = None,
     ) -> None:
-        self.dim, self.n = _count(dim, "dim", 2), _count(n, "n", 1)
-        self.max_iter, self.tol = _count(max_iter, "max_iter", 1), positive(tol, "tol")
+        self.dim, self.n = whole(dim, "dim", 2), whole(n, "n", 1)
+        self.max_iter, self.tol = whole(max_iter, "max_iter", 1), positive(tol, "tol")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.min_alpha = positive(min_alpha, "min_alpha")
         self.suff_stat = None if suff_stat is None else vector(suff_stat, "suff_stat")

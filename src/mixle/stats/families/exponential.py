@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import positive
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, Rows
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.one_parameter import OneParameterEstimator
 from mixle.stats.reading import read_numbers
 
@@ -40,7 +40,7 @@ class _Exponential(LinearLeaf):
 
 
 class ExponentialDistribution(LeafDistribution):
-    """Exponential distribution on the numbers ≥ 0.
+    """Exponential distribution, ``exp(−x / β) / β`` on the numbers ≥ 0.
 
     Parameters
     ----------
@@ -48,6 +48,10 @@ class ExponentialDistribution(LeafDistribution):
         Mean, > 0.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 19.
 
     Examples
     --------
@@ -74,13 +78,12 @@ class ExponentialDistribution(LeafDistribution):
         return ExponentialEstimator(pseudo_count, prior, self.name, self.keys)
 
 
-class ExponentialSampler(DistributionSampler):
+class ExponentialSampler(NumberSampler):
     """Sampler of an `ExponentialDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        drawn = self.rng.exponential(self.dist.beta, size=size)
-        return float(drawn) if size is None else drawn
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        return self.rng.exponential(self.dist.beta, size=size)
 
 
 class ExponentialEstimator(OneParameterEstimator):

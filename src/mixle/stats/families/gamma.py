@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import finite, nonnegative, positive
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.special import digamma, trigamma
 
@@ -49,7 +49,7 @@ class _Gamma(LinearLeaf):
 
 
 class GammaDistribution(LeafDistribution):
-    """Gamma distribution on the numbers > 0.
+    """Gamma distribution, ``x^(k−1) exp(−x / θ) / (Γ(k) θᵏ)`` on the numbers > 0.
 
     Parameters
     ----------
@@ -59,6 +59,10 @@ class GammaDistribution(LeafDistribution):
         Scale, > 0; the mean is ``k * theta``.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 17.
 
     Examples
     --------
@@ -88,13 +92,12 @@ class GammaDistribution(LeafDistribution):
         return GammaEstimator((pseudo_count, pseudo_count), prior, name=self.name, keys=self.keys)
 
 
-class GammaSampler(DistributionSampler):
+class GammaSampler(NumberSampler):
     """Sampler of a `GammaDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,); draws that underflow become the smallest normal number."""
-        drawn = np.maximum(self.rng.gamma(self.dist.k, self.dist.theta, size=size), np.finfo(float).tiny)
-        return float(drawn) if size is None else drawn
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,); draws that underflow become the smallest normal number."""
+        return np.maximum(self.rng.gamma(self.dist.k, self.dist.theta, size=size), np.finfo(float).tiny)
 
 
 class GammaEstimator(LeafEstimator):

@@ -29,7 +29,7 @@ class _Gaussian(SquareLeaf):
 
 
 class GaussianDistribution(LeafDistribution):
-    """Normal distribution.
+    """Normal distribution, ``exp(−(x − μ)² / 2σ²) / √(2πσ²)``.
 
     Parameters
     ----------
@@ -46,6 +46,10 @@ class GaussianDistribution(LeafDistribution):
     ------
     ValueError
         If a parameter is not finite or the variance not positive, at construction and on assignment.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 13.
 
     Examples
     --------
@@ -144,7 +148,7 @@ class GaussianEstimator(LeafEstimator):
     ) -> None:
         pair = pseudo_count if isinstance(pseudo_count, (tuple, list)) else (pseudo_count, pseudo_count)
         self.pseudo_count = tuple(None if c is None else nonnegative(c, "pseudo_count") for c in pair)
-        self.suff_stat = (None, None) if suff_stat is None else tuple(suff_stat)
+        self.suff_stat = prior_moments(suff_stat)
         self.name, self.keys = name, keys
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
         self._take_prior(prior, any(self.pseudo_count))
@@ -153,6 +157,15 @@ class GaussianEstimator(LeafEstimator):
         mean, variance, floored = fit_normal(self, stat)
         model = GaussianDistribution(mean, variance, self.name, self.keys)
         return repaired(model, "Gaussian: the variance was raised to its floor") if floored else model
+
+
+def prior_moments(given: Any) -> tuple[float | None, float | None]:
+    """Return a prior mean and a prior variance, each of which may be None."""
+    mean, variance = (None, None) if given is None else given
+    return (
+        None if mean is None else finite(mean, "suff_stat"),
+        None if variance is None else nonnegative(variance, "suff_stat"),
+    )
 
 
 def fit_normal(estimator: Any, stat: Moments) -> tuple[float, float, bool]:

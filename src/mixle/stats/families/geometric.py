@@ -55,7 +55,7 @@ class _Geometric(LinearLeaf):
 
 
 class GeometricDistribution(LeafDistribution):
-    """Geometric distribution of the number of trials 1, 2, 3, ... until the first success.
+    """Geometric distribution, ``p (1 − p)^(x−1)`` of the number of trials 1, 2, 3, ... until the first success.
 
     Parameters
     ----------
@@ -63,6 +63,10 @@ class GeometricDistribution(LeafDistribution):
         Probability of success, in (0, 1].
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005, chapter 5.
 
     Examples
     --------

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import finite, nonnegative, positive
+from mixle.stats.contract import Column
 from mixle.stats.extreme import ExtremeLeaf, fit_extreme
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
+from mixle.stats.leaf import Rows, as_rows
 from mixle.stats.local_sums import LocalSums
+from mixle.stats.location_scale import LocationScaleDistribution, LocationScaleEstimator
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 
 __all__ = ["GumbelDistribution", "GumbelEstimator", "GumbelSampler"]
@@ -28,7 +29,15 @@ class _Gumbel(ExtremeLeaf):
         return 1.0 / dist.scale, -dist.loc
 
 
-class GumbelDistribution(LeafDistribution):
+class GumbelSampler(NumberSampler):
+    """Sampler of a `GumbelDistribution`."""
+
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        return self.rng.gumbel(self.dist.loc, self.dist.scale, size=size)
+
+
+class GumbelDistribution(LocationScaleDistribution):
     """Gumbel distribution of largest values, ``exp(−z − exp(−z)) / s`` with ``z = (x − loc) / s``.
 
     Parameters
@@ -40,6 +49,10 @@ class GumbelDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 22.
+
     Examples
     --------
     >>> round(GumbelDistribution(1.0, 2.0).log_density(1.0), 12)
@@ -47,33 +60,10 @@ class GumbelDistribution(LeafDistribution):
     """
 
     leaf = _Gumbel()
-    _keyword_fields = ("loc", "scale", "name", "keys")
-
-    def __init__(self, loc: float = 0.0, scale: float = 1.0, name: str | None = None, keys: Any = None) -> None:
-        self.loc = finite(loc, "loc of a Gumbel")
-        self.scale = positive(scale, "scale of a Gumbel")
-        self._finish(name, keys)
-
-    def sampler(self, seed: int | None = None) -> GumbelSampler:
-        """Return a sampler."""
-        return GumbelSampler(self, seed)
-
-    def estimator(self, pseudo_count: float | None = None) -> GumbelEstimator:
-        """Return the estimator; `pseudo_count` weighs this location and scale as a prior."""
-        prior = None if pseudo_count is None else (self.loc, self.scale)
-        return GumbelEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
+    sampler_type = GumbelSampler
 
 
-class GumbelSampler(DistributionSampler):
-    """Sampler of a `GumbelDistribution`."""
-
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        drawn = self.rng.gumbel(self.dist.loc, self.dist.scale, size=size)
-        return float(drawn) if size is None else drawn
-
-
-class GumbelEstimator(LeafEstimator):
+class GumbelEstimator(LocationScaleEstimator):
     """Estimator of a `GumbelDistribution`.
 
     Parameters
@@ -102,31 +92,11 @@ class GumbelEstimator(LeafEstimator):
     """
 
     leaf = _Gumbel()
-    _keyword_fields = ("pseudo_count", "suff_stat", "min_scale", "name", "keys")
 
-    def __init__(
-        self,
-        pseudo_count: float | None = None,
-        suff_stat: tuple[float, float] | None = None,
-        min_scale: float = 1e-8,
-        name: str | None = None,
-        keys: Any = None,
-    ) -> None:
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None
-        if suff_stat is not None:
-            loc, scale = suff_stat
-            self.suff_stat = (finite(loc, "suff_stat"), positive(scale, "suff_stat"))
-        self.min_scale = positive(min_scale, "min_scale")
-        self.name, self.keys = name, keys
-
-    def _estimate(self, stat: LocalSums) -> GumbelDistribution:
+    def _estimate(self, stat: LocalSums) -> Any:
         prior = None
-        if self.pseudo_count and self.suff_stat is not None:
-            prior = (self.pseudo_count, 1.0 / self.suff_stat[1], -self.suff_stat[0])
+        if self.weighted_pair is not None:
+            weight, loc, scale = self.weighted_pair
+            prior = (weight, 1.0 / scale, -loc)
         found = fit_extreme(stat, prior, (1e-300, 1.0 / self.min_scale))
-        if found is None:
-            return GumbelDistribution(0.0, 1.0, self.name, self.keys)
-        scale = max(1.0 / found[0], self.min_scale)
-        model = GumbelDistribution(-found[1], scale, self.name, self.keys)
-        return repaired(model, "Gumbel: the scale was raised to its floor") if scale == self.min_scale else model
+        return self.law(0.0, 1.0) if found is None else self.above_floor(1.0 / found[0], -found[1])

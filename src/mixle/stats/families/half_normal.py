@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import positive
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 
 __all__ = ["HalfNormalDistribution", "HalfNormalEstimator", "HalfNormalSampler", "root_mean_square"]
@@ -63,6 +63,10 @@ class HalfNormalDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 13.
+
     Examples
     --------
     >>> round(HalfNormalDistribution(2.0).log_density(1.0), 12)
@@ -86,13 +90,12 @@ class HalfNormalDistribution(LeafDistribution):
         return HalfNormalEstimator(pseudo_count, prior, self.name, self.keys)
 
 
-class HalfNormalSampler(DistributionSampler):
+class HalfNormalSampler(NumberSampler):
     """Sampler of a `HalfNormalDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        drawn = np.abs(self.rng.normal(0.0, self.dist.sigma, size=size))
-        return float(drawn) if size is None else drawn
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        return np.abs(self.rng.normal(0.0, self.dist.sigma, size=size))
 
 
 class HalfNormalEstimator(LinearEstimator):

@@ -9,7 +9,7 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import nonnegative, probabilities
+from mixle.stats.domains import integer, nonnegative, probabilities
 from mixle.stats.enumeration import ranked
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
@@ -119,7 +119,7 @@ def _width(low: int, high: int) -> int:
 
 
 class IntegerCategoricalDistribution(LeafDistribution):
-    """Distribution over the integers ``min_val, ..., min_val + k − 1``.
+    """Distribution over the integers ``min_val, ..., min_val + k − 1``, ``p_vec[x − min_val]``.
 
     Parameters
     ----------
@@ -129,6 +129,10 @@ class IntegerCategoricalDistribution(LeafDistribution):
         Probabilities; the sum may be off one by 1e-6 and is scaled.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.2.
 
     Examples
     --------
@@ -141,7 +145,7 @@ class IntegerCategoricalDistribution(LeafDistribution):
     leaf = _IntegerCategorical()
 
     def __init__(self, min_val: int, p_vec: Any, name: str | None = None, keys: Any = None) -> None:
-        self.min_val = _integer(min_val, "min_val")
+        self.min_val = integer(min_val, "min_val")
         self.p_vec = probabilities(p_vec, "p_vec of an IntegerCategorical")
         self.max_val = self.min_val + len(self.p_vec) - 1
         self._finish(name, keys)
@@ -158,12 +162,6 @@ class IntegerCategoricalDistribution(LeafDistribution):
         """Return the estimator over the same range; `pseudo_count` weighs these probabilities as a prior."""
         prior = None if pseudo_count is None else (self.min_val, self.p_vec)
         return IntegerCategoricalEstimator(self.min_val, self.max_val, pseudo_count, prior, self.name, self.keys)
-
-
-def _integer(value: Any, what: str) -> int:
-    if isinstance(value, (bool, np.bool_)) or value != int(value):
-        raise ValueError(f"{what} must be an integer, not {value!r}")
-    return int(value)
 
 
 class IntegerCategoricalSampler(DistributionSampler):
@@ -216,15 +214,15 @@ class IntegerCategoricalEstimator(LeafEstimator):
         keys: Any = None,
         prior: Any = None,
     ) -> None:
-        self.min_val = None if min_val is None else _integer(min_val, "min_val")
-        self.max_val = None if max_val is None else _integer(max_val, "max_val")
+        self.min_val = None if min_val is None else integer(min_val, "min_val")
+        self.max_val = None if max_val is None else integer(max_val, "max_val")
         if self.min_val is not None and self.max_val is not None and self.min_val > self.max_val:
             raise ValueError(f"min_val {self.min_val} is above max_val {self.max_val}")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None
         if suff_stat is not None:
             low, weights = suff_stat
-            self.suff_stat = (_integer(low, "suff_stat"), [nonnegative(w, "suff_stat") for w in weights])
+            self.suff_stat = (integer(low, "suff_stat"), [nonnegative(w, "suff_stat") for w in weights])
         self.name, self.keys = name, keys
         self.leaf = _IntegerCategorical(self.min_val, self.max_val)
         self._take_prior(prior, pseudo_count is not None or suff_stat is not None)

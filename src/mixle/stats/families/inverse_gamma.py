@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import positive
 from mixle.stats.families.gamma import LARGEST, SMALLEST, gamma_shape
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.special import digamma
 
@@ -54,6 +54,10 @@ class InverseGammaDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    A. Gelman et al., "Bayesian Data Analysis", 2013, appendix A.
+
     Examples
     --------
     >>> round(InverseGammaDistribution(3.0, 2.0).log_density(1.0), 12)
@@ -78,13 +82,12 @@ class InverseGammaDistribution(LeafDistribution):
         return InverseGammaEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
 
 
-class InverseGammaSampler(DistributionSampler):
+class InverseGammaSampler(NumberSampler):
     """Sampler of an `InverseGammaDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,); draws whose reciprocal overflows become 1e300."""
-        drawn = self.dist.beta / np.maximum(self.rng.gamma(self.dist.alpha, 1.0, size=size), self.dist.beta * 1e-300)
-        return float(drawn) if size is None else drawn
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,); draws whose reciprocal overflows become 1e300."""
+        return self.dist.beta / np.maximum(self.rng.gamma(self.dist.alpha, 1.0, size=size), self.dist.beta * 1e-300)
 
 
 class InverseGammaEstimator(LinearEstimator):

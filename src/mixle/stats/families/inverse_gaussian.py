@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import positive
 from mixle.stats.kinds import LOG_2PI, LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 
 __all__ = ["InverseGaussianDistribution", "InverseGaussianEstimator", "InverseGaussianSampler"]
@@ -56,6 +56,10 @@ class InverseGaussianDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 15.
+
     Examples
     --------
     >>> round(InverseGaussianDistribution(1.0, 2.0).log_density(1.0), 12)
@@ -82,13 +86,12 @@ class InverseGaussianDistribution(LeafDistribution):
         return InverseGaussianEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
 
 
-class InverseGaussianSampler(DistributionSampler):
+class InverseGaussianSampler(NumberSampler):
     """Sampler of an `InverseGaussianDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        drawn = self.rng.wald(self.dist.mu, self.dist.lam, size=size)
-        return float(drawn) if size is None else drawn
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        return self.rng.wald(self.dist.mu, self.dist.lam, size=size)
 
 
 class InverseGaussianEstimator(LinearEstimator):

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import finite, nonnegative, positive
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
+from mixle.stats.domains import finite, positive
+from mixle.stats.leaf import Rows
 from mixle.stats.local_sums import LocalLeaf, LocalSums
+from mixle.stats.location_scale import LocationScaleEstimator, PairDistribution
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 
 __all__ = ["LaplaceDistribution", "LaplaceEstimator", "LaplaceSampler"]
@@ -36,14 +37,23 @@ class _Laplace(LocalLeaf):
         with np.errstate(over="ignore"):
             return np.asarray(-np.abs(rows.x - dist.mu) / dist.b - math.log(2.0) - math.log(dist.b))
 
-    def local_sums(self, x: np.ndarray, weights: np.ndarray, first: float, second: float) -> np.ndarray:
-        y = x - second
-        bins = np.searchsorted(LADDER * first, y)
+    def local_sums(self, x: np.ndarray, weights: np.ndarray, *at: float) -> np.ndarray:
+        b, mu = at
+        y = x - mu
+        bins = np.searchsorted(LADDER * b, y)
         count = len(LADDER) + 1
         return np.concatenate([np.bincount(bins, weights, count), np.bincount(bins, weights * y, count)])
 
 
-class LaplaceDistribution(LeafDistribution):
+class LaplaceSampler(NumberSampler):
+    """Sampler of a `LaplaceDistribution`."""
+
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        return self.rng.laplace(self.dist.mu, self.dist.b, size=size)
+
+
+class LaplaceDistribution(PairDistribution):
     """Laplace distribution, ``exp(−|x − mu| / b) / 2b``.
 
     Parameters
@@ -55,6 +65,10 @@ class LaplaceDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 24.
+
     Examples
     --------
     >>> round(LaplaceDistribution(1.0, 2.0).log_density(1.0), 12)
@@ -62,6 +76,7 @@ class LaplaceDistribution(LeafDistribution):
     """
 
     leaf = _Laplace()
+    sampler_type = LaplaceSampler
     _fields = ("mu", "b")
 
     def __init__(self, mu: float, b: float, name: str | None = None, keys: Any = None) -> None:
@@ -69,26 +84,8 @@ class LaplaceDistribution(LeafDistribution):
         self.b = positive(b, "b of a Laplace")
         self._finish(name, keys)
 
-    def sampler(self, seed: int | None = None) -> LaplaceSampler:
-        """Return a sampler."""
-        return LaplaceSampler(self, seed)
 
-    def estimator(self, pseudo_count: float | None = None) -> LaplaceEstimator:
-        """Return the estimator; `pseudo_count` weighs this location and scale as a prior."""
-        prior = None if pseudo_count is None else (self.mu, self.b)
-        return LaplaceEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
-
-
-class LaplaceSampler(DistributionSampler):
-    """Sampler of a `LaplaceDistribution`."""
-
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        drawn = self.rng.laplace(self.dist.mu, self.dist.b, size=size)
-        return float(drawn) if size is None else drawn
-
-
-class LaplaceEstimator(LeafEstimator):
+class LaplaceEstimator(LocationScaleEstimator):
     """Estimator of a `LaplaceDistribution`.
 
     Parameters
@@ -118,40 +115,21 @@ class LaplaceEstimator(LeafEstimator):
     """
 
     leaf = _Laplace()
-    _keyword_fields = ("pseudo_count", "suff_stat", "min_scale", "name", "keys")
 
-    def __init__(
-        self,
-        pseudo_count: float | None = None,
-        suff_stat: tuple[float, float] | None = None,
-        min_scale: float = 1e-8,
-        name: str | None = None,
-        keys: Any = None,
-    ) -> None:
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None
-        if suff_stat is not None:
-            mu, b = suff_stat
-            self.suff_stat = (finite(mu, "suff_stat"), positive(b, "suff_stat"))
-        self.min_scale = positive(min_scale, "min_scale")
-        self.name, self.keys = name, keys
-
-    def _estimate(self, stat: LocalSums) -> LaplaceDistribution:
+    def _estimate(self, stat: LocalSums) -> Any:
         mu, b = self._fit(stat)
-        b = max(b, self.min_scale)
-        model = LaplaceDistribution(mu, b, self.name, self.keys)
-        return repaired(model, "Laplace: the scale was raised to its floor") if b == self.min_scale else model
+        return self.above_floor(b, mu)
 
     def _fit(self, stat: LocalSums) -> tuple[float, float]:
         weight = stat.moments.weight
         prior = self.suff_stat if self.pseudo_count else None
         if weight == 0.0:
             return prior or (0.0, 1.0)
-        if stat.sums is None or stat.first is None or stat.second is None:
+        if stat.sums is None or stat.at is None:
             mu, b = float(stat.moments.mean), math.sqrt(0.5 * stat.moments.scatter / weight)
         else:
-            mu, b = _median(stat.sums, stat.first)
-            mu += stat.second
+            mu, b = _median(stat.sums, stat.at[0])
+            mu += stat.at[1]
         if prior is not None and self.pseudo_count:
             total = weight + self.pseudo_count
             mu = (weight * mu + self.pseudo_count * prior[0]) / total

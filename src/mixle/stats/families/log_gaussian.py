@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import as_pair
 from mixle.stats.domains import finite, positive
-from mixle.stats.families.gaussian import fit_normal
+from mixle.stats.families.gaussian import fit_normal, prior_moments
 from mixle.stats.kinds import SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.sums import Moments
 
@@ -44,7 +44,7 @@ class _LogGaussian(SquareLeaf):
 
 
 class LogGaussianDistribution(LeafDistribution):
-    """Log-normal distribution: log x is normal.
+    """Log-normal distribution, ``exp(−(log x − μ)² / 2σ²) / (x √(2πσ²))`` on the numbers > 0: log x is normal.
 
     Parameters
     ----------
@@ -54,6 +54,10 @@ class LogGaussianDistribution(LeafDistribution):
         Variance of log x, > 0.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 14.
 
     Examples
     --------
@@ -83,13 +87,12 @@ class LogGaussianDistribution(LeafDistribution):
         return LogGaussianEstimator(pair, (self.mu, self.sigma2), name=self.name, keys=self.keys)
 
 
-class LogGaussianSampler(DistributionSampler):
+class LogGaussianSampler(NumberSampler):
     """Sampler of a `LogGaussianDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        drawn = np.exp(self.rng.normal(self.dist.mu, math.sqrt(self.dist.sigma2), size=size))
-        return float(drawn) if size is None else drawn
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        return np.exp(self.rng.normal(self.dist.mu, math.sqrt(self.dist.sigma2), size=size))
 
 
 class LogGaussianEstimator(LeafEstimator):
@@ -128,7 +131,7 @@ class LogGaussianEstimator(LeafEstimator):
         prior: Any = None,
     ) -> None:
         self.pseudo_count = as_pair(pseudo_count)
-        self.suff_stat = (None, None) if suff_stat is None else tuple(suff_stat)
+        self.suff_stat = prior_moments(suff_stat)
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
         self.name, self.keys = name, keys
         self._take_prior(prior, any(self.pseudo_count))

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import finite, positive
-from mixle.stats.leaf import LeafDistribution, Rows, repaired
+from mixle.stats.leaf import Rows
+from mixle.stats.location_scale import LocationScaleDistribution
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.scale_mixture import ReweightedEstimator, ReweightedLeaf, ReweightedSums
 
@@ -43,7 +43,15 @@ class _Logistic(ReweightedLeaf):
         return np.where(small, 0.5, np.tanh(0.5 * z) / z), None
 
 
-class LogisticDistribution(LeafDistribution):
+class LogisticSampler(NumberSampler):
+    """Sampler of a `LogisticDistribution`."""
+
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        return self.rng.logistic(self.dist.loc, self.dist.scale, size=size)
+
+
+class LogisticDistribution(LocationScaleDistribution):
     """Logistic distribution, ``exp(−z) / s (1 + exp(−z))²`` with ``z = (x − loc) / s``.
 
     Parameters
@@ -55,6 +63,10 @@ class LogisticDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 23.
+
     Examples
     --------
     >>> round(LogisticDistribution(1.0, 2.0).log_density(1.0), 12)
@@ -62,30 +74,7 @@ class LogisticDistribution(LeafDistribution):
     """
 
     leaf = _Logistic()
-    _keyword_fields = ("loc", "scale", "name", "keys")
-
-    def __init__(self, loc: float = 0.0, scale: float = 1.0, name: str | None = None, keys: Any = None) -> None:
-        self.loc = finite(loc, "loc of a Logistic")
-        self.scale = positive(scale, "scale of a Logistic")
-        self._finish(name, keys)
-
-    def sampler(self, seed: int | None = None) -> LogisticSampler:
-        """Return a sampler."""
-        return LogisticSampler(self, seed)
-
-    def estimator(self, pseudo_count: float | None = None) -> LogisticEstimator:
-        """Return the estimator; `pseudo_count` weighs this location and scale as a prior."""
-        prior = None if pseudo_count is None else (self.loc, self.scale)
-        return LogisticEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
-
-
-class LogisticSampler(DistributionSampler):
-    """Sampler of a `LogisticDistribution`."""
-
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        drawn = self.rng.logistic(self.dist.loc, self.dist.scale, size=size)
-        return float(drawn) if size is None else drawn
+    sampler_type = LogisticSampler
 
 
 class LogisticEstimator(ReweightedEstimator):
@@ -117,7 +106,6 @@ class LogisticEstimator(ReweightedEstimator):
 
     leaf = _Logistic()
 
-    def _estimate(self, stat: ReweightedSums) -> LogisticDistribution:
+    def _estimate(self, stat: ReweightedSums) -> Any:
         loc, scale = self._location_scale(stat, VARIANCE, MEAN_U) or (0.0, 1.0)
-        model = LogisticDistribution(loc, scale, self.name, self.keys)
-        return repaired(model, "Logistic: the scale was raised to its floor") if scale == self.min_scale else model
+        return self.above_floor(scale, loc)

@@ -11,7 +11,7 @@ from mixle._limits import one_blas_thread
 from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import as_pair, dimensioned, symmetric, with_ridge, within_bounds
-from mixle.stats.domains import floor_variance, positive, vector
+from mixle.stats.domains import dimension, floor_variance, positive, vector
 from mixle.stats.kinds import QuadraticLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 from mixle.stats.reading import read_matrix
@@ -37,7 +37,7 @@ class _MultivariateGaussian(QuadraticLeaf):
 
 
 class MultivariateGaussianDistribution(LeafDistribution):
-    """Normal distribution of a vector.
+    """Normal distribution of a vector, ``exp(−(x − μ)ᵀ Σ⁻¹ (x − μ) / 2) / √|2πΣ|``.
 
     Parameters
     ----------
@@ -61,6 +61,10 @@ class MultivariateGaussianDistribution(LeafDistribution):
     ------
     ValueError
         If shapes do not fit, an entry is not finite, or `covar` is not symmetric or singular (its rank is named).
+
+    References
+    ----------
+    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000, chapter 45.
 
     Examples
     --------
@@ -162,7 +166,7 @@ class MultivariateGaussianEstimator(LeafEstimator):
         prior: Any = None,
         min_covar: float | None = None,
     ) -> None:
-        self.dim = None if dim is None else int(dim)
+        self.dim = dimension(dim)
         self.pseudo_count = as_pair(pseudo_count)
         m0, v0 = (None, None) if suff_stat is None else suff_stat
         m0 = None if m0 is None else vector(m0, "suff_stat")

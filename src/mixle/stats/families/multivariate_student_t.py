@@ -11,7 +11,7 @@ from mixle._limits import one_blas_thread
 from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import symmetric, with_ridge, within_bounds
-from mixle.stats.domains import nonnegative, positive, vector
+from mixle.stats.domains import dimension, nonnegative, positive, vector
 from mixle.stats.families.student_t import expected_precision, log_student
 from mixle.stats.kinds import forward_square
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
@@ -74,6 +74,10 @@ class MultivariateStudentTDistribution(LeafDistribution):
         Shape matrix S, symmetric and positive definite; the covariance is ``S ν / (ν − 2)`` where ν > 2.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    S. Kotz, S. Nadarajah, "Multivariate t Distributions and Their Applications", 2004, chapter 1.
 
     Examples
     --------
@@ -163,7 +167,7 @@ class MultivariateStudentTEstimator(LeafEstimator):
         if suff_stat is not None:
             loc = vector(suff_stat[0], "suff_stat")
             self.suff_stat = (loc, symmetric(suff_stat[1], len(loc), "suff_stat"))
-        self.dim = len(self.suff_stat[0]) if dim is None and self.suff_stat is not None else dim
+        self.dim = len(self.suff_stat[0]) if dim is None and self.suff_stat is not None else dimension(dim)
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.min_ridge = positive(min_ridge, "min_ridge")
         self.leaf = _MultivariateStudentT(self.dim)

@@ -81,6 +81,10 @@ class NegativeBinomialDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005, chapter 5.
+
     Examples
     --------
     >>> round(NegativeBinomialDistribution(3.0, 0.4).log_density(1), 12)

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import nonnegative, positive
-from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, repaired
+from mixle.stats.domains import positive
+from mixle.stats.leaf import Leaf, Rows, repaired
 from mixle.stats.linear import inside
+from mixle.stats.location_scale import PairDistribution, PairEstimator
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.sums import block_sum
 
@@ -68,7 +69,17 @@ class _Pareto(Leaf):
         return ParetoStatistic(float(count), float(sum_log), None if low is None or low == math.inf else float(low))
 
 
-class ParetoDistribution(LeafDistribution):
+class ParetoSampler(NumberSampler):
+    """Sampler of a `ParetoDistribution`."""
+
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        with np.errstate(over="ignore"):
+            drawn = self.dist.xm * np.exp(self.rng.exponential(1.0 / self.dist.alpha, size=size))
+        return np.minimum(drawn, np.finfo(float).max)
+
+
+class ParetoDistribution(PairDistribution):
     """Pareto distribution, ``α xmᵅ / x^(α+1)`` on the numbers x ≥ xm.
 
     Parameters
@@ -80,6 +91,10 @@ class ParetoDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 20.
+
     Examples
     --------
     >>> round(ParetoDistribution(1.0, 2.0).log_density(1.0), 12)
@@ -89,6 +104,7 @@ class ParetoDistribution(LeafDistribution):
     """
 
     leaf = _Pareto()
+    sampler_type = ParetoSampler
     _fields = ("xm", "alpha")
 
     def __init__(self, xm: float, alpha: float, name: str | None = None, keys: Any = None) -> None:
@@ -96,28 +112,8 @@ class ParetoDistribution(LeafDistribution):
         self.alpha = positive(alpha, "alpha of a Pareto")
         self._finish(name, keys)
 
-    def sampler(self, seed: int | None = None) -> ParetoSampler:
-        """Return a sampler."""
-        return ParetoSampler(self, seed)
 
-    def estimator(self, pseudo_count: float | None = None) -> ParetoEstimator:
-        """Return the estimator; `pseudo_count` weighs this distribution as a prior."""
-        prior = None if pseudo_count is None else (self.xm, self.alpha)
-        return ParetoEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
-
-
-class ParetoSampler(DistributionSampler):
-    """Sampler of a `ParetoDistribution`."""
-
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        with np.errstate(over="ignore"):
-            drawn = self.dist.xm * np.exp(self.rng.exponential(1.0 / self.dist.alpha, size=size))
-        drawn = np.minimum(drawn, np.finfo(float).max)
-        return float(drawn) if size is None else drawn
-
-
-class ParetoEstimator(LeafEstimator):
+class ParetoEstimator(PairEstimator):
     """Maximum-likelihood estimator of a `ParetoDistribution`.
 
     Parameters
@@ -143,6 +139,7 @@ class ParetoEstimator(LeafEstimator):
     """
 
     leaf = _Pareto()
+    domains = (positive, positive)
     _keyword_fields = ("pseudo_count", "suff_stat", "min_denom", "name", "keys")
 
     def __init__(
@@ -153,23 +150,15 @@ class ParetoEstimator(LeafEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None
-        if suff_stat is not None:
-            low, shape = suff_stat
-            self.suff_stat = (positive(low, "suff_stat"), positive(shape, "suff_stat"))
+        super().__init__(pseudo_count, suff_stat, name, keys)
         self.min_denom = positive(min_denom, "min_denom")
-        self.name, self.keys = name, keys
 
     def _estimate(self, stat: ParetoStatistic) -> ParetoDistribution:
         count, sum_log, low = stat
-        if self.pseudo_count and self.suff_stat is not None:
-            xm, alpha = self.suff_stat
+        if self.weighted_pair is not None:
+            weight, xm, alpha = self.weighted_pair
             low = xm if low is None else min(low, xm)
-            count, sum_log = (
-                count + self.pseudo_count,
-                sum_log + self.pseudo_count * (math.log(xm) + 1.0 / alpha),
-            )
+            count, sum_log = count + weight, sum_log + weight * (math.log(xm) + 1.0 / alpha)
         if low is None or not count > 0.0:
             return ParetoDistribution(1.0, 1.0, self.name, self.keys)
         excess = sum_log / count - math.log(low)

@@ -51,7 +51,7 @@ def _same(row: Any, value: Any) -> bool:
 
 
 class PointMassDistribution(LeafDistribution):
-    """Distribution of one value: probability one there, zero elsewhere.
+    """Distribution of one value: ``1`` there, 0 elsewhere.
 
     Parameters
     ----------
@@ -59,6 +59,10 @@ class PointMassDistribution(LeafDistribution):
         The value; NaN matches NaN.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    W. Feller, "An Introduction to Probability Theory and Its Applications" 1, 1968, chapter 9.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class _Poisson(LinearLeaf):
 
 
 class PoissonDistribution(LeafDistribution):
-    """Poisson distribution of counts 0, 1, 2, ...
+    """Poisson distribution, ``λˣ exp(−λ) / x!`` of counts 0, 1, 2, ...
 
     Parameters
     ----------
@@ -55,6 +55,10 @@ class PoissonDistribution(LeafDistribution):
         Label carried along.
     keys : hashable, optional
         Tying key.
+
+    References
+    ----------
+    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005, chapter 4.
 
     Examples
     --------

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import positive
 from mixle.stats.families.half_normal import SquareSums, root_mean_square
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 
 __all__ = ["RayleighDistribution", "RayleighEstimator", "RayleighSampler"]
@@ -43,6 +43,10 @@ class RayleighDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 18.
+
     Examples
     --------
     >>> round(RayleighDistribution(2.0).log_density(1.0), 12)
@@ -66,13 +70,12 @@ class RayleighDistribution(LeafDistribution):
         return RayleighEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
 
 
-class RayleighSampler(DistributionSampler):
+class RayleighSampler(NumberSampler):
     """Sampler of a `RayleighDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
-        drawn = np.maximum(self.rng.rayleigh(self.dist.sigma, size=size), np.finfo(float).tiny)
-        return float(drawn) if size is None else drawn
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        return np.maximum(self.rng.rayleigh(self.dist.sigma, size=size), np.finfo(float).tiny)
 
 
 class RayleighEstimator(LinearEstimator):

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import finite, positive
-from mixle.stats.leaf import LeafDistribution, Rows, repaired
+from mixle.stats.leaf import LeafDistribution, Rows
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.scale_mixture import ReweightedEstimator, ReweightedLeaf, ReweightedSums
 from mixle.stats.special import digamma, rising_log
@@ -94,6 +94,10 @@ class StudentTDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 28.
+
     Examples
     --------
     >>> round(StudentTDistribution(5.0, 1.0, 2.0).log_density(1.0), 12)
@@ -122,15 +126,14 @@ class StudentTDistribution(LeafDistribution):
         return StudentTEstimator(self.df, pseudo_count, prior, name=self.name, keys=self.keys)
 
 
-class StudentTSampler(DistributionSampler):
+class StudentTSampler(NumberSampler):
     """Sampler of a `StudentTDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,); draws that overflow become the largest number."""
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,); draws that overflow become the largest number."""
         with np.errstate(over="ignore"):
             drawn = self.dist.loc + self.dist.scale * self.rng.standard_t(self.dist.df, size=size)
-        drawn = np.clip(drawn, -np.finfo(float).max, np.finfo(float).max)
-        return float(drawn) if size is None else drawn
+        return np.clip(drawn, -np.finfo(float).max, np.finfo(float).max)
 
 
 class StudentTEstimator(ReweightedEstimator):
@@ -185,12 +188,11 @@ class StudentTEstimator(ReweightedEstimator):
         self.df = positive(df, "df")
         self.estimate_df = bool(estimate_df)
 
-    def _estimate(self, stat: ReweightedSums) -> StudentTDistribution:
+    def _estimate(self, stat: ReweightedSums) -> Any:
         df = self.df
         if self.estimate_df and stat.count > stat.plain:
             df = degrees_of_freedom(stat.extra / (stat.count - stat.plain))
         variance = df / (df - 2.0) if df > 2.5 else 5.0
         found = self._location_scale(stat, variance, 1.0)
         loc, scale = found or (0.0, 1.0)
-        model = StudentTDistribution(df, loc, scale, self.name, self.keys)
-        return repaired(model, "StudentT: the scale was raised to its floor") if scale == self.min_scale else model
+        return self.above_floor(scale, df, loc)

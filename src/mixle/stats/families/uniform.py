@@ -8,9 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import finite, nonnegative, positive
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, repaired
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.sums import block_sum
 
@@ -79,7 +79,7 @@ def _log_width(low: float, high: float) -> float:
 
 
 class UniformDistribution(LeafDistribution):
-    """Uniform distribution on a closed interval.
+    """Uniform distribution, ``1 / (high − low)`` on a closed interval.
 
     Parameters
     ----------
@@ -87,6 +87,10 @@ class UniformDistribution(LeafDistribution):
         Bounds, low < high.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 26.
 
     Examples
     --------
@@ -114,14 +118,13 @@ class UniformDistribution(LeafDistribution):
         return UniformEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
 
 
-class UniformSampler(DistributionSampler):
+class UniformSampler(NumberSampler):
     """Sampler of a `UniformDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,)."""
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
         drawn = self.dist.low + self.rng.random_sample(size) * (self.dist.high - self.dist.low)
-        drawn = np.clip(drawn, self.dist.low, self.dist.high)
-        return float(drawn) if size is None else drawn
+        return np.clip(drawn, self.dist.low, self.dist.high)
 
 
 class UniformEstimator(LeafEstimator):

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.errors import VonMisesFitError
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import finite, nonnegative
 from mixle.stats.kinds import LOG_2PI, LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 from mixle.stats.special import bessel_ratio, log_bessel
 
@@ -57,6 +57,10 @@ class VonMisesDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    K. V. Mardia, P. E. Jupp, "Directional Statistics", 2000, section 3.5.
+
     Examples
     --------
     >>> round(VonMisesDistribution(0.3, 2.0).log_density(0.0), 12)
@@ -84,13 +88,12 @@ class VonMisesDistribution(LeafDistribution):
         return VonMisesEstimator(pseudo_count, prior, self.name, self.keys)
 
 
-class VonMisesSampler(DistributionSampler):
+class VonMisesSampler(NumberSampler):
     """Sampler of a `VonMisesDistribution`."""
 
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float in [−π, π], or an array of shape (size,)."""
-        drawn = self.rng.vonmises(math.remainder(self.dist.mu, math.tau), self.dist.kappa, size=size)
-        return float(drawn) if size is None else drawn
+    def draw(self, size: int | None) -> Any:
+        """Return an angle in [−π, π], or an array of shape (size,)."""
+        return self.rng.vonmises(math.remainder(self.dist.mu, math.tau), self.dist.kappa, size=size)
 
 
 class VonMisesEstimator(LinearEstimator):

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import RowError, VonMisesFisherFitError
 from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import nonnegative, vector
+from mixle.stats.domains import dimension, nonnegative, vector
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
 from mixle.stats.reading import read_matrix
@@ -79,6 +79,10 @@ class VonMisesFisherDistribution(LeafDistribution):
         Concentration, ≥ 0; 0 is the uniform law.
     name, keys
         Label and tying key.
+
+    References
+    ----------
+    K. V. Mardia, P. E. Jupp, "Directional Statistics", 2000, section 9.3.
 
     Examples
     --------
@@ -186,7 +190,7 @@ class VonMisesFisherEstimator(LeafEstimator):
         suff_stat: Any = None,
     ) -> None:
         self.suff_stat = None if suff_stat is None else vector(suff_stat, "suff_stat")
-        self.dim = len(self.suff_stat) if dim is None and self.suff_stat is not None else dim
+        self.dim = len(self.suff_stat) if dim is None and self.suff_stat is not None else dimension(dim)
         if self.dim is not None and (self.dim < 2 or (self.suff_stat is not None and len(self.suff_stat) != self.dim)):
             raise ValueError(f"dim must be at least 2 and the length of suff_stat, is {self.dim!r}")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")

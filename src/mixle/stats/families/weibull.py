@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import nonnegative, positive
+from mixle.stats.contract import Column
+from mixle.stats.domains import positive
 from mixle.stats.extreme import ExtremeLeaf, fit_extreme
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
+from mixle.stats.leaf import Rows, as_rows, repaired
 from mixle.stats.linear import inside
 from mixle.stats.local_sums import LocalSums
+from mixle.stats.location_scale import PairDistribution, PairEstimator
+from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
 
 __all__ = ["WeibullDistribution", "WeibullEstimator", "WeibullSampler"]
@@ -38,7 +40,17 @@ class _Weibull(ExtremeLeaf):
         return dist.shape, math.log(dist.scale)
 
 
-class WeibullDistribution(LeafDistribution):
+class WeibullSampler(NumberSampler):
+    """Sampler of a `WeibullDistribution`."""
+
+    def draw(self, size: int | None) -> Any:
+        """Return a number, or an array of shape (size,)."""
+        with np.errstate(over="ignore"):
+            drawn = self.dist.scale * self.rng.weibull(self.dist.shape, size=size)
+        return np.clip(drawn, np.finfo(float).tiny, np.finfo(float).max)
+
+
+class WeibullDistribution(PairDistribution):
     """Weibull distribution, ``(k/λ) (x/λ)^(k−1) exp(−(x/λ)ᵏ)`` on the numbers > 0.
 
     Parameters
@@ -50,6 +62,10 @@ class WeibullDistribution(LeafDistribution):
     name, keys
         Label and tying key.
 
+    References
+    ----------
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 21.
+
     Examples
     --------
     >>> round(WeibullDistribution(2.0, 3.0).log_density(1.0), 12)
@@ -57,6 +73,7 @@ class WeibullDistribution(LeafDistribution):
     """
 
     leaf = _Weibull()
+    sampler_type = WeibullSampler
     _fields = ("shape", "scale")
 
     def __init__(self, shape: float, scale: float, name: str | None = None, keys: Any = None) -> None:
@@ -64,28 +81,8 @@ class WeibullDistribution(LeafDistribution):
         self.scale = positive(scale, "scale of a Weibull")
         self._finish(name, keys)
 
-    def sampler(self, seed: int | None = None) -> WeibullSampler:
-        """Return a sampler."""
-        return WeibullSampler(self, seed)
 
-    def estimator(self, pseudo_count: float | None = None) -> WeibullEstimator:
-        """Return the estimator; `pseudo_count` weighs this distribution's shape and scale as a prior."""
-        prior = None if pseudo_count is None else (self.shape, self.scale)
-        return WeibullEstimator(pseudo_count, prior, name=self.name, keys=self.keys)
-
-
-class WeibullSampler(DistributionSampler):
-    """Sampler of a `WeibullDistribution`."""
-
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return a float, or an array of shape (size,); draws that underflow become the smallest normal number."""
-        with np.errstate(over="ignore"):
-            drawn = self.dist.scale * self.rng.weibull(self.dist.shape, size=size)
-        drawn = np.clip(drawn, np.finfo(float).tiny, np.finfo(float).max)
-        return float(drawn) if size is None else drawn
-
-
-class WeibullEstimator(LeafEstimator):
+class WeibullEstimator(PairEstimator):
     """Estimator of a `WeibullDistribution`.
 
     Parameters
@@ -117,6 +114,7 @@ class WeibullEstimator(LeafEstimator):
     """
 
     leaf = _Weibull()
+    domains = (positive, positive)
     _keyword_fields = ("pseudo_count", "suff_stat", "min_shape", "max_shape", "min_scale", "name", "keys")
 
     def __init__(
@@ -129,21 +127,17 @@ class WeibullEstimator(LeafEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None
-        if suff_stat is not None:
-            shape, scale = suff_stat
-            self.suff_stat = (positive(shape, "suff_stat"), positive(scale, "suff_stat"))
+        super().__init__(pseudo_count, suff_stat, name, keys)
         self.min_shape, self.max_shape = positive(min_shape, "min_shape"), positive(max_shape, "max_shape")
         if self.max_shape < self.min_shape:
             raise ValueError(f"max_shape {max_shape!r} is below min_shape {min_shape!r}")
         self.min_scale = positive(min_scale, "min_scale")
-        self.name, self.keys = name, keys
 
     def _estimate(self, stat: LocalSums) -> WeibullDistribution:
         prior = None
-        if self.pseudo_count and self.suff_stat is not None:
-            prior = (self.pseudo_count, self.suff_stat[0], math.log(self.suff_stat[1]))
+        if self.weighted_pair is not None:
+            weight, shape, scale = self.weighted_pair
+            prior = (weight, shape, math.log(scale))
         found = fit_extreme(stat, prior, (self.min_shape, self.max_shape))
         if found is None:
             return WeibullDistribution(1.0, 1.0, self.name, self.keys)

@@ -10,7 +10,7 @@ import numpy as np
 from mixle._limits import one_blas_thread
 from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import nonnegative, positive, vector
+from mixle.stats.domains import dimension, integer, nonnegative, numbers_of, positive, vector
 from mixle.stats.kinds import QuadraticLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 from mixle.stats.reading import read_matrix
@@ -68,7 +68,7 @@ class ProbabilisticPCADistribution(LeafDistribution):
     @one_blas_thread()
     def __init__(self, w: Any, mu: Any, sigma2: float, name: str | None = None, keys: Any = None) -> None:
         self.mu, self.sigma2 = vector(mu, "mu of a ProbabilisticPCA"), positive(sigma2, "sigma2 of a ProbabilisticPCA")
-        self.w, self.dim = np.array(w, float), len(self.mu)
+        self.w, self.dim = numbers_of(w, "w of a ProbabilisticPCA"), len(self.mu)
         if self.w.ndim != 2 or len(self.w) != self.dim or not 0 < self.w.shape[1] < self.dim:
             raise ValueError(
                 f"w of a ProbabilisticPCA of {self.dim} entries must have shape ({self.dim}, q) with q from 1 to "
@@ -163,14 +163,14 @@ class ProbabilisticPCAEstimator(LeafEstimator):
         pseudo_count: float | None = None,
         suff_stat: Any = None,
     ) -> None:
-        self.latent_dim, self.dim = int(latent_dim), None if dim is None else int(dim)
+        self.latent_dim, self.dim = integer(latent_dim, "latent_dim"), dimension(dim)
         if self.latent_dim < 1 or (self.dim is not None and self.latent_dim >= self.dim):
             raise ValueError(f"latent_dim must be at least 1 and below the number of entries, is {latent_dim!r}")
         self.min_sigma2 = positive(min_sigma2, "min_sigma2")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None
         if suff_stat is not None:
-            self.suff_stat = (vector(suff_stat[0], "suff_stat"), np.array(suff_stat[1], float))
+            self.suff_stat = (vector(suff_stat[0], "suff_stat"), numbers_of(suff_stat[1], "suff_stat"))
         self.name, self.keys = name, keys
         self.leaf = _ProbabilisticPCA(self.dim)
 
