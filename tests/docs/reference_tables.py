@@ -62,6 +62,8 @@ FAMILIES = {
     "Optional": ("a row of the child, or None or NaN", "that of the child, and missing", (_POISSON, 0.5), None, -1),
     "Ignored": ("a row of the law", "that of the law, which is not fitted", (_POISSON,), 3, -1),
     "Null": ("anything", "anything; every row scores 0", (), "x", None),
+    "ZeroInflated": ("a count", "0, and that of the base", (_POISSON, 0.5), 0, -1),
+    "Hurdle": ("a count or a number", "0, and that of the base", (_POISSON, 0.5), 0, -1),
     "Mixture": ("a row of the components", "where one component is above 0", ([_POISSON],), 3, -1),
     "HiddenMarkovModel": (
         "a sequence of rows of the states' laws",

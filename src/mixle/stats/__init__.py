@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mixle.stats.combinators.composite import CompositeDistribution, CompositeEstimator
+    from mixle.stats.combinators.hurdle import HurdleDistribution, HurdleEstimator
     from mixle.stats.combinators.ignored import IgnoredDistribution, IgnoredEstimator
     from mixle.stats.combinators.null import NullDistribution, NullEstimator
     from mixle.stats.combinators.optional import OptionalDistribution, OptionalEstimator
     from mixle.stats.combinators.record import RecordDistribution, RecordEstimator
     from mixle.stats.combinators.sequence import SequenceDistribution, SequenceEstimator
+    from mixle.stats.combinators.zero_inflated import ZeroInflatedDistribution, ZeroInflatedEstimator
     from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
     from mixle.stats.families.beta import BetaDistribution, BetaEstimator
     from mixle.stats.families.binomial import BinomialDistribution, BinomialEstimator
@@ -128,6 +130,8 @@ __all__ = [
     "HiddenMarkovModelEstimator",
     "HierarchicalMixtureDistribution",
     "HierarchicalMixtureEstimator",
+    "HurdleDistribution",
+    "HurdleEstimator",
     "IgnoredDistribution",
     "IgnoredEstimator",
     "IntegerCategoricalDistribution",
@@ -192,6 +196,8 @@ __all__ = [
     "VonMisesFisherEstimator",
     "WeibullDistribution",
     "WeibullEstimator",
+    "ZeroInflatedDistribution",
+    "ZeroInflatedEstimator",
     "as_encoded_data",
     "density",
     "encoded_nbytes",
@@ -209,11 +215,13 @@ __all__ = [
 #: Where each name is defined; a module is loaded when one of its names is first used.
 _HOMES = {
     "combinators.composite": ("CompositeDistribution", "CompositeEstimator"),
+    "combinators.hurdle": ("HurdleDistribution", "HurdleEstimator"),
     "combinators.ignored": ("IgnoredDistribution", "IgnoredEstimator"),
     "combinators.null": ("NullDistribution", "NullEstimator"),
     "combinators.optional": ("OptionalDistribution", "OptionalEstimator"),
     "combinators.record": ("RecordDistribution", "RecordEstimator"),
     "combinators.sequence": ("SequenceDistribution", "SequenceEstimator"),
+    "combinators.zero_inflated": ("ZeroInflatedDistribution", "ZeroInflatedEstimator"),
     "families.bernoulli": ("BernoulliDistribution", "BernoulliEstimator"),
     "families.beta": ("BetaDistribution", "BetaEstimator"),
     "families.binomial": ("BinomialDistribution", "BinomialEstimator"),

@@ -97,6 +97,8 @@ _RULES: dict[str, Callable[[Any], int]] = {
     "Logistic": lambda _: 2,
     "Gumbel": lambda _: 2,
     "Optional": lambda m: free_parameters(m.dist) + (m.p is not None),
+    "Hurdle": lambda m: free_parameters(m.base) + 1,
+    "ZeroInflated": lambda m: free_parameters(m.base) + 1,
     "Mixture": _mixture,
     "GaussianMixture": _mixture,
     "HeterogeneousMixture": _mixture,
