@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mixle.stats as st
-from models import NOT_NUMBERS, Model, by_first, chain_numbers, drawn, mixture_of, model, number
+from models import NAN, NOT_NUMBERS, Model, by_first, chain_numbers, drawn, label_weights, mixture_of, model, number
 
 
 @model("zero inflated")
@@ -84,3 +85,77 @@ def hurdle_amounts() -> Model:
     estimator = st.HurdleEstimator(st.LogGaussianEstimator(), 0.5)
     read = number("mu", "sigma2")
     return Model(d, estimator, drawn(d), (-1.0,), NOT_NUMBERS, lambda m: [m.pi, *read(m.base)])
+
+
+@model("conditional")
+def conditional() -> Model:
+    given = st.CategoricalDistribution({"a": 0.5, "b": 0.3, "c": 0.2})
+    laws = {"a": st.GaussianDistribution(0.0, 1.0), "b": st.GaussianDistribution(5.0, 2.0)}
+    d = st.ConditionalDistribution(laws, st.ExponentialDistribution(2.0), given)
+    branches = {"a": st.GaussianEstimator(), "b": st.GaussianEstimator()}
+    estimator = st.ConditionalEstimator(branches, st.ExponentialEstimator(), st.CategoricalEstimator())
+    bad = ((("a", NAN), (1,)), (("b", "x"), (1,)), (([1], 1.0), (0,)), (("a",), ()), (3.0, ()))
+
+    def parameters(dist: Any) -> list[float]:
+        laws = [x for law in dist.dmap.values() for x in (law.mu, law.sigma2)]
+        return [*laws, dist.default_dist.beta, *label_weights(dist.given_dist)]
+
+    return Model(d, estimator, drawn(d), (("c", -1.0),), bad, parameters)
+
+
+@model("conditional of values alone, with a mixture")
+def conditional_alone() -> Model:
+    pair = mixture_of(st.GaussianDistribution(-4.0, 1.0), st.GaussianDistribution(6.0, 1.0))
+    d = st.ConditionalDistribution([st.PoissonDistribution(3.0), pair])
+    estimator = st.ConditionalEstimator(
+        [st.PoissonEstimator(), st.MixtureEstimator([st.GaussianEstimator()] * 2)]
+    )  # fmt: skip
+    rows = [*((0, x) for x in drawn(d.dmap[0], 100)), *((1, x) for x in drawn(pair, 140))]
+    read = by_first(number("mu", "sigma2"))
+    bad = (((1, NAN), (1,)), ((0, "x"), (1,)), (({}, 1.0), (0,)))
+    return Model(
+        d, estimator, rows, ((0, -1), (2, 0.0)), bad, lambda m: [m.dmap[0].lam, *read(m.dmap[1])],
+        generative=False, latent=True,
+    )  # fmt: skip
+
+
+@model("weighted")
+def weighted() -> Model:
+    d = st.WeightedDistribution(st.GaussianDistribution(2.0, 3.0))
+    rows = [st.WeightedObservation(x, 0.5 * (i % 4)) for i, x in enumerate(drawn(d.dist))]
+    bad = (((NAN, 1.0), (0,)), ((1.0, -1.0), (1,)), ((1.0, NAN), (1,)), (3.0, ()), ((1.0,), ()))
+    read = number("mu", "sigma2")
+    return Model(d, st.WeightedEstimator(st.GaussianEstimator()), rows, (), bad, lambda m: read(m.dist))
+
+
+@model("select by type")
+def select_by_type() -> Model:
+    words = st.CategoricalDistribution({"none": 0.7, "all": 0.3})
+    d = st.SelectDistribution.by_type([(str, words), ("float", st.GaussianDistribution(3.0, 2.0))], [0.4, 0.6])
+    estimator = st.SelectEstimator(
+        [st.CategoricalEstimator(), st.GaussianEstimator()], st.TypeDispatch([str, float]), True
+    )
+    bad = ((NAN, ()), (None, ()), (3, ()), (math.inf, ()))
+
+    def parameters(dist: Any) -> list[float]:
+        label, x = dist.dists
+        return [x.mu, x.sigma2, float(dist.weights[0]), label.pmap["all"], label.pmap["none"]]
+
+    return Model(d, estimator, drawn(d), ("z",), bad, parameters, refuses_outside=False)
+
+
+def by_size(x: float) -> int:
+    """Return 1 for numbers above 10."""
+    return int(x > 10.0)
+
+
+@model("select by a function of one's own")
+def select_by_function() -> Model:
+    st.register_function(by_size, "by size")
+    d = st.SelectDistribution([st.ExponentialDistribution(2.0), st.GaussianDistribution(20.0, 1.0)], by_size)
+    estimator = st.SelectEstimator([st.ExponentialEstimator(), st.GaussianEstimator()], by_size)
+    rows = [*drawn(d.dists[0], 120), *drawn(d.dists[1], 120)]
+    return Model(
+        d, estimator, rows, (-1.0,), ((math.nan, ()),), lambda m: [m.dists[0].beta, m.dists[1].mu, m.dists[1].sigma2],
+        generative=False, options={"names": {"by_size": by_size}},
+    )  # fmt: skip

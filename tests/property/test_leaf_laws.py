@@ -234,7 +234,7 @@ def test_estimator_and_model_read_each_others_payloads(model):
 
 
 def test_model_and_estimator_round_trip_as_text(model):
-    names = {name: getattr(st, name) for name in st.__all__}
+    names = {name: getattr(st, name) for name in st.__all__} | model.options.get("names", {})
     for thing in (model.dist, model.estimator, model.dist.estimator(), model.dist.estimator(2.0)):
         kind = type(thing)
         again = kind.from_json(thing.to_json())

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mixle.stats.combinators.composite import CompositeDistribution, CompositeEstimator
+    from mixle.stats.combinators.conditional import ConditionalDistribution, ConditionalEstimator
+    from mixle.stats.combinators.dispatch import TypeDispatch
     from mixle.stats.combinators.hurdle import HurdleDistribution, HurdleEstimator
     from mixle.stats.combinators.ignored import IgnoredDistribution, IgnoredEstimator
     from mixle.stats.combinators.null import NullDistribution, NullEstimator
     from mixle.stats.combinators.optional import OptionalDistribution, OptionalEstimator
     from mixle.stats.combinators.record import RecordDistribution, RecordEstimator
+    from mixle.stats.combinators.select import SelectDistribution, SelectEstimator
     from mixle.stats.combinators.sequence import SequenceDistribution, SequenceEstimator
+    from mixle.stats.combinators.weighted import WeightedDistribution, WeightedEstimator, WeightedObservation
     from mixle.stats.combinators.zero_inflated import ZeroInflatedDistribution, ZeroInflatedEstimator
     from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
     from mixle.stats.families.beta import BetaDistribution, BetaEstimator
@@ -87,7 +91,7 @@ if TYPE_CHECKING:
     )
     from mixle.stats.sequences.integer_markov_chain import IntegerMarkovChainDistribution, IntegerMarkovChainEstimator
     from mixle.stats.sequences.markov_chain import MarkovChainDistribution, MarkovChainEstimator
-    from mixle.stats.serialize import register_model
+    from mixle.stats.serialize import register_function, register_model
     from mixle.stats.sums import scale_suff_stat
 
 __all__ = [
@@ -101,6 +105,8 @@ __all__ = [
     "CategoricalEstimator",
     "CompositeDistribution",
     "CompositeEstimator",
+    "ConditionalDistribution",
+    "ConditionalEstimator",
     "DiagonalGaussianDistribution",
     "DiagonalGaussianEstimator",
     "DictDirichletDistribution",
@@ -181,6 +187,8 @@ __all__ = [
     "RecordDistribution",
     "RecordEstimator",
     "ResidentEncodedPayload",
+    "SelectDistribution",
+    "SelectEstimator",
     "SemiSupervisedMixtureDistribution",
     "SemiSupervisedMixtureEstimator",
     "SequenceDistribution",
@@ -188,6 +196,7 @@ __all__ = [
     "StudentTDistribution",
     "StudentTEstimator",
     "SymmetricDirichletDistribution",
+    "TypeDispatch",
     "UniformDistribution",
     "UniformEstimator",
     "VonMisesDistribution",
@@ -196,6 +205,9 @@ __all__ = [
     "VonMisesFisherEstimator",
     "WeibullDistribution",
     "WeibullEstimator",
+    "WeightedDistribution",
+    "WeightedEstimator",
+    "WeightedObservation",
     "ZeroInflatedDistribution",
     "ZeroInflatedEstimator",
     "as_encoded_data",
@@ -203,6 +215,7 @@ __all__ = [
     "encoded_nbytes",
     "log_density",
     "move_encoded_payload",
+    "register_function",
     "register_model",
     "sample",
     "scale_suff_stat",
@@ -215,12 +228,16 @@ __all__ = [
 #: Where each name is defined; a module is loaded when one of its names is first used.
 _HOMES = {
     "combinators.composite": ("CompositeDistribution", "CompositeEstimator"),
+    "combinators.conditional": ("ConditionalDistribution", "ConditionalEstimator"),
+    "combinators.dispatch": ("TypeDispatch",),
     "combinators.hurdle": ("HurdleDistribution", "HurdleEstimator"),
     "combinators.ignored": ("IgnoredDistribution", "IgnoredEstimator"),
     "combinators.null": ("NullDistribution", "NullEstimator"),
     "combinators.optional": ("OptionalDistribution", "OptionalEstimator"),
     "combinators.record": ("RecordDistribution", "RecordEstimator"),
+    "combinators.select": ("SelectDistribution", "SelectEstimator"),
     "combinators.sequence": ("SequenceDistribution", "SequenceEstimator"),
+    "combinators.weighted": ("WeightedDistribution", "WeightedEstimator", "WeightedObservation"),
     "combinators.zero_inflated": ("ZeroInflatedDistribution", "ZeroInflatedEstimator"),
     "families.bernoulli": ("BernoulliDistribution", "BernoulliEstimator"),
     "families.beta": ("BetaDistribution", "BetaEstimator"),
@@ -287,7 +304,7 @@ _HOMES = {
     ),
     "sequences.integer_markov_chain": ("IntegerMarkovChainDistribution", "IntegerMarkovChainEstimator"),
     "sequences.markov_chain": ("MarkovChainDistribution", "MarkovChainEstimator"),
-    "serialize": ("register_model",),
+    "serialize": ("register_function", "register_model"),
     "sums": ("scale_suff_stat",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

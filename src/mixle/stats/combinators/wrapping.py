@@ -19,6 +19,7 @@ from mixle.stats.contract import (
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.label_column import LabelColumn
 from mixle.stats.starts import seed_start, start_components, take_columns
 
 __all__ = ["WrappedRows", "WrappingAccumulator", "WrappingEncoder", "WrappingEstimator", "WrappingFactory", "kept_rows"]
@@ -50,7 +51,7 @@ def kept_rows(rows: Sequence[Any], keep: np.ndarray, encoder: DataSequenceEncode
     if keep.all():
         return OptionalRows(len(rows), None, encoder.seq_encode(rows))
     present = np.flatnonzero(keep).astype(np.int32)
-    kept = rows[keep] if isinstance(rows, np.ndarray) else [rows[i] for i in present.tolist()]
+    kept = rows[keep] if isinstance(rows, (np.ndarray, LabelColumn)) else [rows[i] for i in present.tolist()]
     try:
         return OptionalRows(len(rows), present, encoder.seq_encode(kept))
     except RowError as error:
