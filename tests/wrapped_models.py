@@ -159,3 +159,36 @@ def select_by_function() -> Model:
         d, estimator, rows, (-1.0,), ((math.nan, ()),), lambda m: [m.dists[0].beta, m.dists[1].mu, m.dists[1].sigma2],
         generative=False, options={"names": {"by_size": by_size}},
     )  # fmt: skip
+
+
+@model("transform to shares")
+def transform_logit() -> Model:
+    d = st.TransformDistribution(st.GaussianDistribution(0.5, 2.0), "logit")
+    read = number("mu", "sigma2")
+    return Model(
+        d, st.TransformEstimator(st.GaussianEstimator(), "logit"), drawn(d), (0.0, 1.0, 7.0), NOT_NUMBERS,
+        lambda m: read(m.dist),
+    )  # fmt: skip
+
+
+@model("transform of counts")
+def transform_counts() -> Model:
+    d = st.TransformDistribution(st.PoissonDistribution(5.0), st.AffineTransform(0.25, 0.5))
+    estimator = st.TransformEstimator(st.PoissonEstimator(), st.AffineTransform(0.25, 0.5))
+    return Model(d, estimator, drawn(d), (0.0, -0.25, 1.0), NOT_NUMBERS, lambda m: [m.dist.lam])
+
+
+@model("transform of a mixture")
+def transform_mixture() -> Model:
+    pair = mixture_of(st.ExponentialDistribution(1.0), st.GammaDistribution(20.0, 5.0))
+    d = st.TransformDistribution(pair, "sqrt")
+    child = st.MixtureEstimator([st.ExponentialEstimator(), st.GammaEstimator()])
+
+    def read(m: Any) -> list[float]:
+        e, g = m.dist.components
+        return [e.beta, g.k, g.theta, *map(float, m.dist.w)]
+
+    return Model(
+        d, st.TransformEstimator(child, "sqrt"), drawn(d), (-1.0,), NOT_NUMBERS, read,
+        close=0.3, latent=True,
+    )  # fmt: skip

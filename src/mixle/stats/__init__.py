@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from mixle.stats.combinators.record import RecordDistribution, RecordEstimator
     from mixle.stats.combinators.select import SelectDistribution, SelectEstimator
     from mixle.stats.combinators.sequence import SequenceDistribution, SequenceEstimator
+    from mixle.stats.combinators.transform import TransformDistribution, TransformEstimator
+    from mixle.stats.combinators.transforms import (
+        AffineTransform,
+        ExpTransform,
+        FunctionTransform,
+        IdentityTransform,
+        LogitTransform,
+        LogTransform,
+        PowerTransform,
+        Transform,
+    )
     from mixle.stats.combinators.weighted import WeightedDistribution, WeightedEstimator, WeightedObservation
     from mixle.stats.combinators.zero_inflated import ZeroInflatedDistribution, ZeroInflatedEstimator
     from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
@@ -95,6 +106,7 @@ if TYPE_CHECKING:
     from mixle.stats.sums import scale_suff_stat
 
 __all__ = [
+    "AffineTransform",
     "BernoulliDistribution",
     "BernoulliEstimator",
     "BetaDistribution",
@@ -115,8 +127,10 @@ __all__ = [
     "DirichletMultinomialDistribution",
     "DirichletMultinomialEstimator",
     "EncodedData",
+    "ExpTransform",
     "ExponentialDistribution",
     "ExponentialEstimator",
+    "FunctionTransform",
     "GammaDistribution",
     "GammaEstimator",
     "GaussianDistribution",
@@ -138,6 +152,7 @@ __all__ = [
     "HierarchicalMixtureEstimator",
     "HurdleDistribution",
     "HurdleEstimator",
+    "IdentityTransform",
     "IgnoredDistribution",
     "IgnoredEstimator",
     "IntegerCategoricalDistribution",
@@ -155,8 +170,10 @@ __all__ = [
     "LaplaceEstimator",
     "LogGaussianDistribution",
     "LogGaussianEstimator",
+    "LogTransform",
     "LogisticDistribution",
     "LogisticEstimator",
+    "LogitTransform",
     "MarkovChainDistribution",
     "MarkovChainEstimator",
     "MixtureDistribution",
@@ -180,6 +197,7 @@ __all__ = [
     "PointMassEstimator",
     "PoissonDistribution",
     "PoissonEstimator",
+    "PowerTransform",
     "ProbabilisticPCADistribution",
     "ProbabilisticPCAEstimator",
     "RayleighDistribution",
@@ -196,6 +214,9 @@ __all__ = [
     "StudentTDistribution",
     "StudentTEstimator",
     "SymmetricDirichletDistribution",
+    "Transform",
+    "TransformDistribution",
+    "TransformEstimator",
     "TypeDispatch",
     "UniformDistribution",
     "UniformEstimator",
@@ -227,6 +248,17 @@ __all__ = [
 
 #: Where each name is defined; a module is loaded when one of its names is first used.
 _HOMES = {
+    "combinators.transforms": (
+        "AffineTransform",
+        "ExpTransform",
+        "FunctionTransform",
+        "IdentityTransform",
+        "LogTransform",
+        "LogitTransform",
+        "PowerTransform",
+        "Transform",
+    ),
+    "combinators.transform": ("TransformDistribution", "TransformEstimator"),
     "combinators.composite": ("CompositeDistribution", "CompositeEstimator"),
     "combinators.conditional": ("ConditionalDistribution", "ConditionalEstimator"),
     "combinators.dispatch": ("TypeDispatch",),

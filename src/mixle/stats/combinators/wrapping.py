@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -40,7 +39,7 @@ class WrappedRows(NamedTuple):
     extra: tuple[np.ndarray, ...] = ()
 
 
-def kept_rows(rows: Sequence[Any], keep: np.ndarray, encoder: DataSequenceEncoder) -> OptionalRows:
+def kept_rows(rows: Any, keep: np.ndarray, encoder: DataSequenceEncoder) -> OptionalRows:
     """Return the rows with those where `keep` is true encoded.
 
     Raises

@@ -34,12 +34,12 @@ def _leaves(dist: Any) -> list[Any]:
     leaf = getattr(dist, "leaf", None)
     if leaf is not None:
         return [leaf]
-    parts = getattr(dist, "components", None)
+    parts = getattr(dist, "components", None) or getattr(dist, "estimators", None)
     return [None] if parts is None else [leaf for part in parts for leaf in _leaves(part)]
 
 
 def counts(dist: Any) -> bool:
-    """Return whether `dist` is known to be a law of single values each of which has a probability."""
+    """Return whether a law (or an estimator's) is known to be one of single values, each with a probability."""
     return all(leaf is not None and leaf.name in _COUNTING for leaf in _leaves(dist))
 
 
