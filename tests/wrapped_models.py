@@ -192,3 +192,34 @@ def transform_mixture() -> Model:
         d, st.TransformEstimator(child, "sqrt"), drawn(d), (-1.0,), NOT_NUMBERS, read,
         close=0.3, latent=True,
     )  # fmt: skip
+
+
+@model("truncated")
+def truncated() -> Model:
+    d = st.TruncatedDistribution(st.GaussianDistribution(1.0, 4.0), low=-1.0, high=4.0)
+    estimator = st.TruncatedEstimator(st.GaussianEstimator(), low=-1.0, high=4.0)
+    read = number("mu", "sigma2")
+    return Model(d, estimator, drawn(d), (-1.5, 4.5), NOT_NUMBERS, lambda m: read(m.base), close=0.25)
+
+
+@model("truncated counts")
+def truncated_counts() -> Model:
+    d = st.TruncatedDistribution(st.PoissonDistribution(3.0), forbidden=[0, 2])
+    estimator = st.TruncatedEstimator(st.PoissonEstimator(), forbidden=[0, 2])
+    return Model(d, estimator, drawn(d), (0, 2, -1), NOT_NUMBERS, lambda m: [m.base.lam])
+
+
+@model("truncated to allowed counts")
+def truncated_allowed() -> Model:
+    d = st.TruncatedDistribution(st.GeometricDistribution(0.4), [1, 2, 3, 4, 5])
+    estimator = st.TruncatedEstimator(st.GeometricEstimator(), [1, 2, 3, 4, 5])
+    return Model(d, estimator, drawn(d), (0, 6), NOT_NUMBERS, lambda m: [m.base.p])
+
+
+@model("truncated mixture")
+def truncated_mixture() -> Model:
+    pair = mixture_of(st.GaussianDistribution(-1.0, 1.0), st.GaussianDistribution(5.0, 1.0))
+    d = st.TruncatedDistribution(pair, low=-1.5)
+    estimator = st.TruncatedEstimator(st.MixtureEstimator([st.GaussianEstimator()] * 2), low=-1.5, max_iter=30)
+    read = by_first(number("mu", "sigma2"))
+    return Model(d, estimator, drawn(d), (-2.0,), NOT_NUMBERS, lambda m: read(m.base), close=0.4, latent=True)

@@ -67,6 +67,9 @@ FAMILIES = {
         "a pair (given, value)", "keys that have a law or a default, and that of the law", ({"a": _POISSON},),
         ("a", 3), ("b", 3),
     ),
+    "Truncated": (
+        "a row of the base", "what is seen of that of the base", (_GAUSSIAN, None, None, None, None, 0.0), 0.5, -1.0,
+    ),
     "Transform": ("a number", "what the transform makes of the child's", (_GAUSSIAN, "exp"), 0.5, -1.0),
     "Weighted": ("a pair (value, weight)", "that of the values' law", (_POISSON,), (3, 0.5), (-1, 0.5)),
     "Select": (

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         PowerTransform,
         Transform,
     )
+    from mixle.stats.combinators.truncated import TruncatedDistribution, TruncatedEstimator
     from mixle.stats.combinators.weighted import WeightedDistribution, WeightedEstimator, WeightedObservation
     from mixle.stats.combinators.zero_inflated import ZeroInflatedDistribution, ZeroInflatedEstimator
     from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
@@ -217,6 +218,8 @@ __all__ = [
     "Transform",
     "TransformDistribution",
     "TransformEstimator",
+    "TruncatedDistribution",
+    "TruncatedEstimator",
     "TypeDispatch",
     "UniformDistribution",
     "UniformEstimator",
@@ -248,6 +251,7 @@ __all__ = [
 
 #: Where each name is defined; a module is loaded when one of its names is first used.
 _HOMES = {
+    "combinators.truncated": ("TruncatedDistribution", "TruncatedEstimator"),
     "combinators.transforms": (
         "AffineTransform",
         "ExpTransform",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Tails", "has_tails", "log_between", "tails_of"]
+__all__ = ["Tails", "has_tails", "known_tails", "log_between", "log_one_minus_exp", "tails_of"]
 
 _Function = Callable[[np.ndarray], np.ndarray]
 
@@ -238,6 +238,11 @@ _TABLE: dict[str, Callable[[Any], Tails]] = {
 
 def _leaf_name(dist: Any) -> str:
     return str(getattr(getattr(dist, "leaf", None), "name", ""))
+
+
+def known_tails() -> tuple[str, ...]:
+    """Return the names of the families of the table."""
+    return tuple(sorted(_TABLE))
 
 
 def has_tails(dist: Any) -> bool:
