@@ -219,7 +219,44 @@ def truncated_allowed() -> Model:
 @model("truncated mixture")
 def truncated_mixture() -> Model:
     pair = mixture_of(st.GaussianDistribution(-1.0, 1.0), st.GaussianDistribution(5.0, 1.0))
-    d = st.TruncatedDistribution(pair, low=-1.5)
-    estimator = st.TruncatedEstimator(st.MixtureEstimator([st.GaussianEstimator()] * 2), low=-1.5, max_iter=30)
+    d = st.TruncatedDistribution(pair, low=-3.0)
+    estimator = st.TruncatedEstimator(st.MixtureEstimator([st.GaussianEstimator()] * 2), low=-3.0, max_iter=30)
     read = by_first(number("mu", "sigma2"))
-    return Model(d, estimator, drawn(d), (-2.0,), NOT_NUMBERS, lambda m: read(m.base), close=0.4, latent=True)
+    return Model(d, estimator, drawn(d), (-3.5,), NOT_NUMBERS, lambda m: read(m.base), close=0.4, latent=True)
+
+
+def censored_rows(base: Any, limit: float) -> list[Any]:
+    """Return rows of `base`, those above a limit and some others known only by their bounds."""
+    values = drawn(base)
+    return [
+        st.CensoredInterval(limit, math.inf) if x > limit else (x - 0.5, x + 0.25) if i % 5 == 0 else x
+        for i, x in enumerate(values)
+    ]
+
+
+@model("censored")
+def censored() -> Model:
+    d = st.CensoredDistribution(st.GaussianDistribution(2.0, 4.0))
+    estimator = st.CensoredEstimator(st.GaussianEstimator())
+    bad = (*NOT_NUMBERS, ((3.0, 1.0), ()), ((NAN, 1.0), ()), (("x", 1.0), ()), ((1.0,), ()))
+    read = number("mu", "sigma2")
+    return Model(d, estimator, censored_rows(d.base, 4.0), (), bad, lambda m: read(m.base), latent=True)
+
+
+@model("censored lifetimes")
+def censored_lifetimes() -> Model:
+    d = st.CensoredDistribution(st.WeibullDistribution(1.5, 3.0))
+    estimator = st.CensoredEstimator(st.WeibullEstimator())
+    read = number("shape", "scale")
+    return Model(
+        d, estimator, censored_rows(d.base, 4.0), (-1.0, (-3.0, -1.0)), NOT_NUMBERS, lambda m: read(m.base),
+        latent=True,
+    )  # fmt: skip
+
+
+@model("censored counts")
+def censored_counts() -> Model:
+    d = st.CensoredDistribution(st.PoissonDistribution(6.0))
+    estimator = st.CensoredEstimator(st.PoissonEstimator())
+    rows = [(8, None) if x > 8 else (x, x + 2) if i % 6 == 0 else x for i, x in enumerate(drawn(d.base))]
+    return Model(d, estimator, rows, (-1, (-3, -1), (0.2, 0.7)), NOT_NUMBERS, lambda m: [m.base.lam], latent=True)

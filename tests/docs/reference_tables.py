@@ -70,6 +70,11 @@ FAMILIES = {
     "Truncated": (
         "a row of the base", "what is seen of that of the base", (_GAUSSIAN, None, None, None, None, 0.0), 0.5, -1.0,
     ),
+    "Censored": (
+        "a number, or a pair (low, high) between which it lies", "that of the base",
+        (stats.ExponentialDistribution(1.0),),
+        (1.0, None), -1.0,
+    ),
     "Transform": ("a number", "what the transform makes of the child's", (_GAUSSIAN, "exp"), 0.5, -1.0),
     "Weighted": ("a pair (value, weight)", "that of the values' law", (_POISSON,), (3, 0.5), (-1, 0.5)),
     "Select": (

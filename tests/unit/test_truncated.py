@@ -244,3 +244,15 @@ def test_bad_rows_are_named():
         for row in ("x", None, math.nan, math.inf):
             with pytest.raises(RowError, match="Row 1"):
                 d.dist_to_encoder().seq_encode([1, row])
+
+
+def test_data_like_an_exponential_come_near_the_limit_of_cut_off_gaussians():
+    """The likelihood has no maximum: it rises while the mean falls and the variance grows."""
+    rows = list(np.random.RandomState(1).exponential(size=200))
+    estimator = st.TruncatedEstimator(st.GaussianEstimator(), low=0.0)
+    fitted = estimator.estimate(None, statistic(estimator, rows))
+    limit = -200.0 * (math.log(np.mean(rows)) + 1.0)
+    assert limit - 0.5 < score(fitted, rows, np.ones(200)) < limit
+    level = st.TruncatedEstimator(st.GeometricEstimator(), [1, 2, 3])
+    flat = level.estimate(None, statistic(level, [1, 2, 3, 3]))
+    assert [flat.density(k) for k in (1, 2, 3)] == pytest.approx([1 / 3] * 3, rel=2e-3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mixle.stats.combinators.censored import CensoredDistribution, CensoredEstimator
+    from mixle.stats.combinators.censored_rows import CensoredInterval
     from mixle.stats.combinators.composite import CompositeDistribution, CompositeEstimator
     from mixle.stats.combinators.conditional import ConditionalDistribution, ConditionalEstimator
     from mixle.stats.combinators.dispatch import TypeDispatch
@@ -116,6 +118,9 @@ __all__ = [
     "BinomialEstimator",
     "CategoricalDistribution",
     "CategoricalEstimator",
+    "CensoredDistribution",
+    "CensoredEstimator",
+    "CensoredInterval",
     "CompositeDistribution",
     "CompositeEstimator",
     "ConditionalDistribution",
@@ -251,6 +256,8 @@ __all__ = [
 
 #: Where each name is defined; a module is loaded when one of its names is first used.
 _HOMES = {
+    "combinators.censored_rows": ("CensoredInterval",),
+    "combinators.censored": ("CensoredDistribution", "CensoredEstimator"),
     "combinators.truncated": ("TruncatedDistribution", "TruncatedEstimator"),
     "combinators.transforms": (
         "AffineTransform",

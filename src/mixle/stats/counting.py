@@ -98,6 +98,7 @@ _RULES: dict[str, Callable[[Any], int]] = {
     "Gumbel": lambda _: 2,
     "Optional": lambda m: free_parameters(m.dist) + (m.p is not None),
     "Hurdle": lambda m: free_parameters(m.base) + 1,
+    "Censored": lambda m: free_parameters(m.base),
     "Truncated": lambda m: free_parameters(m.base),
     "Transform": lambda m: free_parameters(m.dist),
     "Weighted": lambda m: free_parameters(m.dist),

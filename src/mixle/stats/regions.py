@@ -23,7 +23,7 @@ _LOG_U = -np.logaddexp(0.0, -math.pi * np.sinh(_T))
 _LOG_V = _LOG_U[::-1]
 _LOG_W = _LOG_U + _LOG_V + np.log(math.pi * np.cosh(_T) * _STEP)
 #: Longest run of whole numbers that is summed.
-_LONGEST = 1 << 22
+_LONGEST = 1 << 16
 
 _RANGES: dict[str, Any] = {
     "Bernoulli": lambda _: (0, 1),
@@ -35,8 +35,17 @@ _RANGES: dict[str, Any] = {
 }
 
 
+#: Below these numbers less than 1e-300 of a law lies.
+_STARTS: dict[str, Any] = {
+    "Binomial": lambda d: (d.min_val or 0) + d.n * d.p - 40.0 * math.sqrt(d.n * d.p),
+    "Poisson": lambda d: d.lam - 40.0 * math.sqrt(d.lam),
+}
 #: Where the density of a law is not smooth.
 _KINKS: dict[str, Any] = {"Laplace": lambda d: d.mu}
+
+
+class TooManyPoints(ValueError):
+    """A law that is spread over too many whole numbers to be summed."""
 
 
 def _name(part: Any) -> str:
@@ -75,12 +84,14 @@ def _count_points(dist: Any, low: float, high: float) -> tuple[np.ndarray, np.nd
     least, most = _RANGES[_name(dist)](dist)
     first = max(math.ceil(low), least) if low > -math.inf else least
     last = min(math.floor(high), most) if high < math.inf else most
+    start = _STARTS[_name(dist)](dist) if _name(dist) in _STARTS else least
+    first = int(start) if first < start < last else first
     encoder = dist.dist_to_encoder()
     points, masses, size = [np.zeros(0)], [np.zeros(0)], 64
     best = -math.inf
     while first <= last:
         if size > _LONGEST:
-            raise ValueError(f"{dist} is spread over too many whole numbers to be summed")
+            raise TooManyPoints(f"{dist} is spread over too many whole numbers to be summed")
         block = np.arange(first, min(first + size - 1, last) + 1, dtype=float)
         mass = np.asarray(dist.seq_log_density(encoder.seq_encode(block)))
         points.append(block)

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle._limits import one_blas_thread
+from mixle.stats.regions import TooManyPoints
 
 __all__ = ["Unseen", "fit_seen", "float_parameters"]
 
-#: Differences of past rounds that an accelerated step looks at.
-MEMORY = 4
+#: Differences of past rounds that an accelerated step looks at, and how often one is halved.
+MEMORY, HALVINGS = 4, 20
 
 
 class Unseen(NamedTuple):
@@ -69,11 +70,15 @@ class _Anderson:
         self.points: list[np.ndarray] = []
         self.residuals: list[np.ndarray] = []
 
+    def forget(self) -> None:
+        """Start anew."""
+        self.points, self.residuals = [], []
+
     def next(self, x: np.ndarray, image: np.ndarray) -> np.ndarray:
         """Return the next point, given one and its image."""
         residual = image - x
         if self.residuals and not _size(residual, image) <= 2.0 * _size(self.residuals[-1], image):
-            self.points, self.residuals = [], []
+            self.forget()
         self.points, self.residuals = [*self.points, x][-MEMORY - 1 :], [*self.residuals, residual][-MEMORY - 1 :]
         if len(self.points) < 2:
             return image
@@ -128,15 +133,61 @@ def fit_seen(
         if found is None:
             return model
         image, weight = _round(estimator, value, seen, model, found)
-        here, there = float_parameters(model), float_parameters(image)
-        if here is None or there is None:
-            step, model = _plain(image, seen, unseen, weight)
-        else:
-            step, model = _accelerated(memory, here[0], there, image)
-        found = unseen(model)
+        try:
+            step, model, found = _next(memory, model, image, unseen, (value, seen, weight))
+        except TooManyPoints:  # so near to the bound that nothing is left to gain
+            return model
         if step <= threshold:
             break
     return model if found is None else _round(estimator, value, seen, model, found)[0]
+
+
+def _next(
+    memory: _Anderson, model: Any, image: Any, unseen: Any, data: tuple[Any, float, float]
+) -> tuple[float, Any, Unseen | None]:
+    """Return the relative length of a step, the model after it, and what is unseen under that.
+
+    An accelerated step is taken where it reaches a higher likelihood than the plain one to `image`, or, for laws
+    whose statistic does not tell the likelihood, while steps do not grow.
+    """
+    value, seen, weight = data
+    plain = unseen(image)
+    here, there = float_parameters(model), float_parameters(image)
+    if here is None or there is None or plain is None:
+        total = 0.0 if plain is None else float(np.add.reduce(_weights(plain, seen)))
+        return abs(total - weight) / (seen + weight), image, plain
+    step, ahead = _accelerated(memory, here[0], there, image)
+    if ahead is image:
+        return step, image, plain
+    found = unseen(ahead)
+    low, high = likelihood(image, value), likelihood(ahead, value)
+    if found is not None and low is not None and high is not None:
+        low, high = low - seen * plain.log_seen, high - seen * found.log_seen
+        if not high >= low - 1e-13 * abs(low):
+            memory.forget()
+            return max(step, _size(there[0] - here[0], there[0])), image, plain
+    return step, ahead, found
+
+
+def likelihood(dist: Any, value: Any) -> float | None:
+    """Return the log-density of a leaf's statistic up to a constant, or None if it does not tell.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonDistribution
+    >>> likelihood(PoissonDistribution(1.0), (2.0, 3.0))
+    -2.0
+    """
+    leaf = dist.leaf
+    if leaf.kind not in {"linear", "square"} or leaf.vector:
+        return None
+    stat = leaf.from_value(value)
+    if leaf.kind == "linear":
+        eta, constant = leaf.natural(dist)
+        return float(constant * stat.weight + math.fsum(e * t for e, t in zip(eta, stat.sums.tolist(), strict=True)))
+    mean, variance = leaf.location(dist)
+    squares = float(stat.scatter) + float(stat.weight) * (float(stat.centre) + float(stat.shift) - mean) ** 2
+    return float(-0.5 * (float(stat.weight) * math.log(variance) + squares / variance))
 
 
 def _round(estimator: Any, value: Any, seen: float, model: Any, found: Unseen) -> tuple[Any, float]:
@@ -153,19 +204,16 @@ def _weights(found: Unseen, seen: float) -> np.ndarray:
         return np.asarray(np.minimum(seen * np.exp(found.log_mass - max(found.log_seen, -600.0)), 1e250))
 
 
-def _plain(image: Any, seen: float, unseen: Any, weight: float) -> tuple[float, Any]:
-    """Return how far the expected weight of unseen rows moved, relative to all, and the model it moved to."""
-    again = unseen(image)
-    total = 0.0 if again is None else float(np.add.reduce(_weights(again, seen)))
-    return abs(total - weight) / (seen + weight), image
-
-
 def _accelerated(memory: _Anderson, x: np.ndarray, there: Any, image: Any) -> tuple[float, Any]:
-    """Return the relative length of an accelerated step and the model at its end, or that of a plain one."""
+    """Return the relative length of an accelerated step and the model at its end.
+
+    A step out of the domain is halved until it stays inside: a maximum at the bound is come near to.
+    """
     vector, build = there
     ahead = memory.next(x, vector)
-    try:
-        model = build(ahead) if np.isfinite(ahead).all() else image
-    except ValueError:  # out of the domain
-        model, ahead = image, vector
-    return (math.inf if not np.isfinite(ahead).all() else _size(ahead - x, vector)), model
+    for _ in range(HALVINGS if np.isfinite(ahead).all() else 0):
+        try:
+            return _size(ahead - x, vector), build(ahead)
+        except ValueError:
+            ahead = 0.5 * (ahead + x)
+    return math.inf, image
