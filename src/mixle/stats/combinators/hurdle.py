@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from mixle.stats.combinators.zero_inflated import share_of
 from mixle.stats.combinators.zeros import zero_density, zero_rows
 from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.enumeration import moved, ranked, united
 from mixle.stats.keys import has_keys
 from mixle.stats.sums import block_sum
 from mixle.stats.tails import log_one_minus_exp
@@ -109,21 +110,29 @@ class HurdleDistribution(SequenceEncodableProbabilityDistribution):
         """Return log(1 − f(0))."""
         return float(log_one_minus_exp(zero_density(self.base)))
 
+    @property
+    def _passed(self) -> float:
+        """Return log((1 − π) / (1 − f(0)))."""
+        cut = self.log_positive
+        return math.log1p(-self.pi) - cut if self.pi < 1.0 and cut > -math.inf else -math.inf
+
     def dist_to_encoder(self) -> HurdleEncoder:
         """Return the encoder."""
         return HurdleEncoder(self.base.dist_to_encoder())
 
     def seq_log_density(self, x: WrappedRows) -> np.ndarray:
         """Return the log-densities, shape (n,)."""
-        inside = np.asarray(self.base.seq_log_density(x.rows.payload))
-        passed = math.log1p(-self.pi) if self.pi < 1.0 else -math.inf
-        cut = self.log_positive
-        inside = inside + (passed - cut if cut > -math.inf else -math.inf)
+        inside = np.asarray(self.base.seq_log_density(x.rows.payload)) + self._passed
         if x.rows.present is None:
             return inside
         result = np.full(x.rows.count, math.log(self.pi) if self.pi > 0.0 else -math.inf)
         result[x.rows.present] = inside
         return result
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return zero among the other outcomes of the base, the most probable first."""
+        zero = ranked([(0, self.log_density(0))])
+        return united([zero, moved(self.base.outcomes(), self._passed, lambda value: bool(value != 0))])
 
     def sampler(self, seed: int | None = None) -> HurdleSampler:
         """Return a sampler."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,6 +28,7 @@ from mixle.stats.contract import (
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.domains import nonnegative, probabilities
+from mixle.stats.enumeration import moved, refuse, united
 from mixle.stats.sums import signed_suff_stat
 
 __all__ = [
@@ -196,6 +197,18 @@ class SelectDistribution(SequenceEncodableProbabilityDistribution):
             with np.errstate(divide="ignore"):
                 result += np.log(self.weights)[x.codes]
         return result
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return what the laws can show of what is sent to them, the most probable first; it needs weights."""
+        if self.weights is None:
+            raise refuse(self, "without weights nothing is said of how often a law is chosen")
+        with np.errstate(divide="ignore"):
+            shifts = np.log(self.weights).tolist()
+        pairs = enumerate(zip(self.dists, shifts, strict=True))
+        return united([moved(dist.outcomes(), shift, partial(self._chosen, k)) for k, (dist, shift) in pairs])
+
+    def _chosen(self, k: int, value: Any) -> bool:
+        return self.choice_function(value) == k
 
     def sampler(self, seed: int | None = None) -> SelectSampler:
         """Return a sampler; it needs weights."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from mixle.stats.combinators.wrapping import (
 )
 from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
+from mixle.stats.enumeration import refuse
 from mixle.stats.reading import read_numbers
 from mixle.stats.sums import block_sum, signed_suff_stat
 
@@ -207,6 +208,14 @@ class TransformDistribution(SequenceEncodableProbabilityDistribution):
         result = np.full(x.rows.count, -np.inf)
         result[x.rows.present] = inside + x.extra[0][x.rows.present]
         return result
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the transforms of the child's outcomes, the most probable first."""
+        if not counts(self.dist) or self.density_correction:
+            raise refuse(self, "its outcomes are not listed by their probability")
+        return (
+            (float(self.transform.forward(np.array([value], float))[0]), score) for value, score in self.dist.outcomes()
+        )
 
     def sampler(self, seed: int | None = None) -> TransformSampler:
         """Return a sampler."""

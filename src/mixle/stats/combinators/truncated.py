@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -19,8 +19,11 @@ from mixle.stats.combinators.wrapping import (
     WrappingEstimator,
     WrappingFactory,
 )
+from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import nonnegative
+from mixle.stats.enumeration import moved, ranked, refuse
+from mixle.stats.regions import region_points
 from mixle.stats.sums import block_sum, signed_suff_stat
 from mixle.stats.unseen import fit_seen
 
@@ -193,6 +196,17 @@ class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
         """Return the log-densities, shape (n,)."""
         found = np.asarray(self.base.seq_log_density(x.rows.payload)) - self.log_seen
         return np.where(x.extra[0], found, -np.inf)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the outcomes of the base that are seen, the most probable first."""
+        if self.allowed is not None:
+            return ranked((value, self.log_density(value)) for value in self.allowed)
+        if self.high is None:
+            return moved(self.base.outcomes(), -self.log_seen, lambda value: bool(self.kept.inside([value])[0]))
+        if not counts(self.base):
+            raise refuse(self, "its outcomes are not listed by their probability")
+        points = region_points(self.base, [-np.inf if self.low is None else self.low], [self.high])[0]
+        return ranked((value, self.log_density(value)) for value in np.unique(points).astype(int).tolist())
 
     def sampler(self, seed: int | None = None) -> TruncatedSampler:
         """Return a sampler."""

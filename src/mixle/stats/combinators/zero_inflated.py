@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from mixle.stats.combinators.wrapping import (
 from mixle.stats.combinators.zeros import is_continuous, zero_rows
 from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.enumeration import moved, ranked, united
 from mixle.stats.sums import block_sum
 
 __all__ = [
@@ -150,6 +151,11 @@ class ZeroInflatedDistribution(SequenceEncodableProbabilityDistribution):
         if structural > -math.inf:
             share[zero] = np.minimum(np.exp(structural - self.seq_log_density(x)[zero]), 1.0)
         return share
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return zero among the other outcomes of the base, the most probable first."""
+        zero = ranked([(0, self.log_density(0))])
+        return united([zero, moved(self.base.outcomes(), self._logs[1], lambda value: bool(value != 0))])
 
     def sampler(self, seed: int | None = None) -> ZeroInflatedSampler:
         """Return a sampler."""
