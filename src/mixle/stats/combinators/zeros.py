@@ -12,7 +12,8 @@ __all__ = ["counts", "is_continuous", "zero_density", "zero_rows"]
 
 #: Leaves whose density is a probability.
 _COUNTING = frozenset({"Bernoulli", "Binomial", "Categorical", "Geometric", "IntegerCategorical", "NegativeBinomial"})
-_COUNTING |= {"PointMass", "Poisson", "DirichletMultinomial"}
+_COUNTING |= {"PointMass", "Poisson", "DirichletMultinomial", "Multinomial", "IntegerMultinomial"}
+_COUNTING |= {"BernoulliSet", "IntegerBernoulliSet"}
 
 
 def zero_rows(rows: Sequence[Any]) -> np.ndarray:
