@@ -836,3 +836,6 @@ def probabilistic_pca() -> Model:
     estimator = st.ProbabilisticPCAEstimator(2, 4)
     bad = (([0.0, NAN, 1.0, 2.0], (1,)), (3.0, ()), ([1.0, 2.0, 3.0], ()))
     return Model(d, estimator, drawn(d), (), bad, number("mu", "covar"), leaf=True)
+
+
+import wrapped_models  # noqa: E402, F401 - enters the laws that are made of one other law

@@ -20,8 +20,10 @@ __all__ = [
     "MissingPackage",
     "MixleError",
     "NeutralFactorError",
+    "NonGenerativeConditionalError",
     "NonGenerativeIntegerMarkovChainError",
     "NonGenerativeMarkovChainError",
+    "NonGenerativeSelectError",
     "NonGenerativeSequenceError",
     "PayloadError",
     "RecordsError",
@@ -32,6 +34,8 @@ __all__ = [
     "SourceChanged",
     "SupportError",
     "TaskError",
+    "TransformCompatibilityError",
+    "TransformDomainError",
     "UnscorableObservation",
     "VonMisesFisherFitError",
     "VonMisesFitError",
@@ -142,6 +146,22 @@ class NonGenerativeMarkovChainError(NonGenerativeSequenceError, TypeError):
 
 class NonGenerativeIntegerMarkovChainError(NonGenerativeSequenceError, TypeError):
     """A chain of integers was sampled without a law of its first values or of the length."""
+
+
+class NonGenerativeConditionalError(MixleError, TypeError):
+    """Pairs were drawn from a conditional law without a law of what is given."""
+
+
+class NonGenerativeSelectError(MixleError, TypeError):
+    """Values were drawn from a selection of laws without weights."""
+
+
+class TransformDomainError(MixleError, ValueError):
+    """A value outside the domain of a transform."""
+
+
+class TransformCompatibilityError(MixleError, TypeError):
+    """A transform that does not fit the law it is to carry."""
 
 
 class PayloadError(MixleError, ValueError):

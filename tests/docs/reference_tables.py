@@ -65,6 +65,26 @@ FAMILIES = {
     "Optional": ("a row of the child, or None or NaN", "that of the child, and missing", (_POISSON, 0.5), None, -1),
     "Ignored": ("a row of the law", "that of the law, which is not fitted", (_POISSON,), 3, -1),
     "Null": ("anything", "anything; every row scores 0", (), "x", None),
+    "ZeroInflated": ("a count", "0, and that of the base", (_POISSON, 0.5), 0, -1),
+    "Conditional": (
+        "a pair (given, value)", "keys that have a law or a default, and that of the law", ({"a": _POISSON},),
+        ("a", 3), ("b", 3),
+    ),
+    "Truncated": (
+        "a row of the base", "what is seen of that of the base", (_GAUSSIAN, None, None, None, None, 0.0), 0.5, -1.0,
+    ),
+    "Censored": (
+        "a number, or a pair (low, high) between which it lies", "that of the base",
+        (stats.ExponentialDistribution(1.0),),
+        (1.0, None), -1.0,
+    ),
+    "Transform": ("a number", "what the transform makes of the child's", (_GAUSSIAN, "exp"), 0.5, -1.0),
+    "Weighted": ("a pair (value, weight)", "that of the values' law", (_POISSON,), (3, 0.5), (-1, 0.5)),
+    "Select": (
+        "a row of one of the laws", "that of the chosen law",
+        ([_POISSON, _GAUSSIAN], stats.TypeDispatch([int, float])), 2.5, -1,
+    ),
+    "Hurdle": ("a count or a number", "0, and that of the base", (_POISSON, 0.5), 0, -1),
     "Mixture": ("a row of the components", "where one component is above 0", ([_POISSON],), 3, -1),
     "HiddenMarkovModel": (
         "a sequence of rows of the states' laws",

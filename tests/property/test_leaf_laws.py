@@ -234,7 +234,7 @@ def test_estimator_and_model_read_each_others_payloads(model):
 
 
 def test_model_and_estimator_round_trip_as_text(model):
-    names = {name: getattr(st, name) for name in st.__all__}
+    names = {name: getattr(st, name) for name in st.__all__} | model.options.get("names", {})
     for thing in (model.dist, model.estimator, model.dist.estimator(), model.dist.estimator(2.0)):
         kind = type(thing)
         again = kind.from_json(thing.to_json())
@@ -320,10 +320,10 @@ def under_a_strong_prior(model, dist):
 def test_a_model_is_the_fixed_point_of_a_strong_prior(model):
     """With `pseudo_count` the prior is the model: it comes back, and so does what came back.
 
-    Only the pseudo-count of a probability to be missing is spread evenly over missing and present.
+    Only the pseudo-count of a probability to be missing, or to be zero, is spread evenly over both cases.
     """
     fitted = under_a_strong_prior(model, model.dist)
-    evenly = repr(model.dist).count("OptionalDistribution")
+    evenly = sum(repr(model.dist).count(f"{kind}Distribution") for kind in ("Optional", "ZeroInflated", "Hurdle"))
     pairs = zip(model.parameters(fitted), model.parameters(model.dist), strict=True)
     moved = [found for found, wanted in pairs if found != pytest.approx(wanted, rel=1e-5, abs=1e-5)]
     assert len(moved) <= evenly

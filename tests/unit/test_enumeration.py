@@ -7,6 +7,7 @@ import pytest
 
 from mixle.errors import EnumerationError
 from mixle.stats import (
+    AffineTransform,
     BernoulliDistribution,
     BernoulliSetDistribution,
     BinomialDistribution,
@@ -14,7 +15,7 @@ from mixle.stats import (
     CompositeDistribution,
     GaussianDistribution,
     GeometricDistribution,
-    IntegerBernoulliSetDistribution,
+    HurdleDistribution,
     IntegerCategoricalDistribution,
     MixtureDistribution,
     MultinomialDistribution,
@@ -24,7 +25,11 @@ from mixle.stats import (
     PointMassDistribution,
     PoissonDistribution,
     RecordDistribution,
+    SelectDistribution,
     SequenceDistribution,
+    TransformDistribution,
+    TruncatedDistribution,
+    ZeroInflatedDistribution,
 )
 from mixle.stats.compute.pdist import NucleusResult
 from models import MODELS
@@ -57,6 +62,14 @@ LISTED = {
     "sequence": SequenceDistribution(LABELS, PoissonDistribution(1.0)),
     "sequence without empty ones": SequenceDistribution(BernoulliDistribution(0.4), GeometricDistribution(0.4)),
     "mixture": COUNTS,
+    "zero inflated": ZeroInflatedDistribution(PoissonDistribution(3.0), 0.1),
+    "zeros only": ZeroInflatedDistribution(PoissonDistribution(3.0), 1.0),
+    "hurdle": HurdleDistribution(COUNTS, 0.4),
+    "truncated above": TruncatedDistribution(COUNTS, low=1.5),
+    "truncated below": TruncatedDistribution(COUNTS, high=6.0),
+    "truncated to": TruncatedDistribution(LABELS, ["a", "c"]),
+    "select": SelectDistribution.by_type([(str, LABELS), (int, PoissonDistribution(2.0))], [0.25, 0.75]),
+    "transform": TransformDistribution(PoissonDistribution(2.0), AffineTransform(0.5, 2.0)),
     "mixture of pairs": MixtureDistribution([PAIRS, PAIRS, CompositeDistribution([LABELS, COUNTS])], [0.2, 0.0, 0.8]),
     "mixture of lists": MixtureDistribution(
         [SequenceDistribution(LABELS, GeometricDistribution(p)) for p in (0.2, 0.7)]
@@ -127,7 +140,10 @@ def test_probabilities_are_probabilities(value):
         SequenceDistribution(LABELS, NullDistribution()),
         SequenceDistribution(LABELS, PoissonDistribution(1.0), len_normalized=True),
         CategoricalDistribution({"a": 1.0}, default_value=0.1),
-        MultinomialDistribution(LABELS, PoissonDistribution(1.0)),
+        HurdleDistribution(GaussianDistribution(0.0, 1.0), 0.5),
+        TruncatedDistribution(GaussianDistribution(0.0, 1.0), high=0.5),
+        TransformDistribution(GaussianDistribution(0.0, 1.0)),
+        SelectDistribution([LABELS], len),
     ],
     ids=lambda law: type(law).__name__,
 )

@@ -5,12 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mixle.stats.combinators.censored import CensoredDistribution, CensoredEstimator
+    from mixle.stats.combinators.censored_rows import CensoredInterval
     from mixle.stats.combinators.composite import CompositeDistribution, CompositeEstimator
+    from mixle.stats.combinators.conditional import ConditionalDistribution, ConditionalEstimator
+    from mixle.stats.combinators.dispatch import TypeDispatch
+    from mixle.stats.combinators.hurdle import HurdleDistribution, HurdleEstimator
     from mixle.stats.combinators.ignored import IgnoredDistribution, IgnoredEstimator
     from mixle.stats.combinators.null import NullDistribution, NullEstimator
     from mixle.stats.combinators.optional import OptionalDistribution, OptionalEstimator
     from mixle.stats.combinators.record import RecordDistribution, RecordEstimator
+    from mixle.stats.combinators.select import SelectDistribution, SelectEstimator
     from mixle.stats.combinators.sequence import SequenceDistribution, SequenceEstimator
+    from mixle.stats.combinators.transform import TransformDistribution, TransformEstimator
+    from mixle.stats.combinators.transforms import (
+        AffineTransform,
+        ExpTransform,
+        FunctionTransform,
+        IdentityTransform,
+        LogitTransform,
+        LogTransform,
+        PowerTransform,
+        Transform,
+    )
+    from mixle.stats.combinators.truncated import TruncatedDistribution, TruncatedEstimator
+    from mixle.stats.combinators.weighted import WeightedDistribution, WeightedEstimator, WeightedObservation
+    from mixle.stats.combinators.zero_inflated import ZeroInflatedDistribution, ZeroInflatedEstimator
     from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
     from mixle.stats.families.bernoulli_set import BernoulliSetDistribution, BernoulliSetEstimator
     from mixle.stats.families.beta import BetaDistribution, BetaEstimator
@@ -90,10 +110,11 @@ if TYPE_CHECKING:
     )
     from mixle.stats.sequences.integer_markov_chain import IntegerMarkovChainDistribution, IntegerMarkovChainEstimator
     from mixle.stats.sequences.markov_chain import MarkovChainDistribution, MarkovChainEstimator
-    from mixle.stats.serialize import register_model
+    from mixle.stats.serialize import register_function, register_model
     from mixle.stats.sums import scale_suff_stat
 
 __all__ = [
+    "AffineTransform",
     "BernoulliDistribution",
     "BernoulliEstimator",
     "BernoulliSetDistribution",
@@ -104,8 +125,13 @@ __all__ = [
     "BinomialEstimator",
     "CategoricalDistribution",
     "CategoricalEstimator",
+    "CensoredDistribution",
+    "CensoredEstimator",
+    "CensoredInterval",
     "CompositeDistribution",
     "CompositeEstimator",
+    "ConditionalDistribution",
+    "ConditionalEstimator",
     "DiagonalGaussianDistribution",
     "DiagonalGaussianEstimator",
     "DictDirichletDistribution",
@@ -114,8 +140,10 @@ __all__ = [
     "DirichletMultinomialDistribution",
     "DirichletMultinomialEstimator",
     "EncodedData",
+    "ExpTransform",
     "ExponentialDistribution",
     "ExponentialEstimator",
+    "FunctionTransform",
     "GammaDistribution",
     "GammaEstimator",
     "GaussianDistribution",
@@ -135,6 +163,9 @@ __all__ = [
     "HiddenMarkovModelEstimator",
     "HierarchicalMixtureDistribution",
     "HierarchicalMixtureEstimator",
+    "HurdleDistribution",
+    "HurdleEstimator",
+    "IdentityTransform",
     "IgnoredDistribution",
     "IgnoredEstimator",
     "IntegerBernoulliSetDistribution",
@@ -156,8 +187,10 @@ __all__ = [
     "LaplaceEstimator",
     "LogGaussianDistribution",
     "LogGaussianEstimator",
+    "LogTransform",
     "LogisticDistribution",
     "LogisticEstimator",
+    "LogitTransform",
     "MarkovChainDistribution",
     "MarkovChainEstimator",
     "MixtureDistribution",
@@ -183,6 +216,7 @@ __all__ = [
     "PointMassEstimator",
     "PoissonDistribution",
     "PoissonEstimator",
+    "PowerTransform",
     "ProbabilisticPCADistribution",
     "ProbabilisticPCAEstimator",
     "RayleighDistribution",
@@ -190,6 +224,8 @@ __all__ = [
     "RecordDistribution",
     "RecordEstimator",
     "ResidentEncodedPayload",
+    "SelectDistribution",
+    "SelectEstimator",
     "SemiSupervisedMixtureDistribution",
     "SemiSupervisedMixtureEstimator",
     "SequenceDistribution",
@@ -199,6 +235,12 @@ __all__ = [
     "StudentTDistribution",
     "StudentTEstimator",
     "SymmetricDirichletDistribution",
+    "Transform",
+    "TransformDistribution",
+    "TransformEstimator",
+    "TruncatedDistribution",
+    "TruncatedEstimator",
+    "TypeDispatch",
     "UniformDistribution",
     "UniformEstimator",
     "VonMisesDistribution",
@@ -207,11 +249,17 @@ __all__ = [
     "VonMisesFisherEstimator",
     "WeibullDistribution",
     "WeibullEstimator",
+    "WeightedDistribution",
+    "WeightedEstimator",
+    "WeightedObservation",
+    "ZeroInflatedDistribution",
+    "ZeroInflatedEstimator",
     "as_encoded_data",
     "density",
     "encoded_nbytes",
     "log_density",
     "move_encoded_payload",
+    "register_function",
     "register_model",
     "sample",
     "scale_suff_stat",
@@ -223,12 +271,32 @@ __all__ = [
 
 #: Where each name is defined; a module is loaded when one of its names is first used.
 _HOMES = {
+    "combinators.censored_rows": ("CensoredInterval",),
+    "combinators.censored": ("CensoredDistribution", "CensoredEstimator"),
+    "combinators.truncated": ("TruncatedDistribution", "TruncatedEstimator"),
+    "combinators.transforms": (
+        "AffineTransform",
+        "ExpTransform",
+        "FunctionTransform",
+        "IdentityTransform",
+        "LogTransform",
+        "LogitTransform",
+        "PowerTransform",
+        "Transform",
+    ),
+    "combinators.transform": ("TransformDistribution", "TransformEstimator"),
     "combinators.composite": ("CompositeDistribution", "CompositeEstimator"),
+    "combinators.conditional": ("ConditionalDistribution", "ConditionalEstimator"),
+    "combinators.dispatch": ("TypeDispatch",),
+    "combinators.hurdle": ("HurdleDistribution", "HurdleEstimator"),
     "combinators.ignored": ("IgnoredDistribution", "IgnoredEstimator"),
     "combinators.null": ("NullDistribution", "NullEstimator"),
     "combinators.optional": ("OptionalDistribution", "OptionalEstimator"),
     "combinators.record": ("RecordDistribution", "RecordEstimator"),
+    "combinators.select": ("SelectDistribution", "SelectEstimator"),
     "combinators.sequence": ("SequenceDistribution", "SequenceEstimator"),
+    "combinators.weighted": ("WeightedDistribution", "WeightedEstimator", "WeightedObservation"),
+    "combinators.zero_inflated": ("ZeroInflatedDistribution", "ZeroInflatedEstimator"),
     "families.bernoulli": ("BernoulliDistribution", "BernoulliEstimator"),
     "families.bernoulli_set": ("BernoulliSetDistribution", "BernoulliSetEstimator"),
     "families.beta": ("BetaDistribution", "BetaEstimator"),
@@ -299,7 +367,7 @@ _HOMES = {
     ),
     "sequences.integer_markov_chain": ("IntegerMarkovChainDistribution", "IntegerMarkovChainEstimator"),
     "sequences.markov_chain": ("MarkovChainDistribution", "MarkovChainEstimator"),
-    "serialize": ("register_model",),
+    "serialize": ("register_function", "register_model"),
     "sums": ("scale_suff_stat",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

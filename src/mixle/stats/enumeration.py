@@ -15,6 +15,7 @@ __all__ = [
     "NucleusResult",
     "integers",
     "mixed",
+    "moved",
     "products",
     "ranked",
     "refuse",
@@ -244,6 +245,18 @@ def _sum(base: float, scores: Iterable[float]) -> float:
     for score in scores:
         base += score
     return base
+
+
+def moved(outcomes: Iterator[Outcome], shift: float, keep: Callable[[Any], bool]) -> Iterator[Outcome]:
+    """Yield the outcomes that are kept, `shift` added to the logarithms of their probabilities.
+
+    Examples
+    --------
+    >>> list(moved(iter([("a", -1.0), ("b", -2.0)]), 0.5, lambda value: value != "a"))
+    [('b', -1.5)]
+    """
+    if shift > -math.inf:
+        yield from ((value, score + shift) for value, score in outcomes if keep(value))
 
 
 def united(streams: Sequence[Iterator[Outcome]]) -> Iterator[Outcome]:

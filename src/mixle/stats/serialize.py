@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import Any, ClassVar
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from mixle.errors import SerializationError
 
-__all__ = ["Serializable", "digest", "from_plain", "register_model", "to_plain"]
+__all__ = ["Serializable", "digest", "from_plain", "register_function", "register_model", "to_plain"]
 
 SCHEMA = 1
+F = TypeVar("F", bound=Callable[..., Any])
 _REGISTERED: dict[str, type] = {}
-_TIMES: dict[str, Any] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_TAGS: dict[str, Any] = {
     "date": dt.date.fromisoformat,
     "datetime": dt.datetime.fromisoformat,
     "time": dt.time.fromisoformat,
     "timedelta": lambda parts: dt.timedelta(*parts),
     "numpy": lambda pair: np.array(pair[1], np.int64).astype(np.dtype(pair[0]))[()],
+    "function": lambda name: _function(str(name)),
 }
 
 
@@ -31,6 +36,36 @@ def register_model(cls: type) -> type:
     """Let `from_json` build `cls` (a user's own serialisable class); usable as a decorator."""
     _REGISTERED[cls.__name__] = cls
     return cls
+
+
+def register_function(function: F, name: str | None = None) -> F:
+    """Let models that hold `function` be written and read: JSON names it, the reading side must have registered it.
+
+    Parameters
+    ----------
+    function : callable
+        A function of your own.
+    name : str, optional
+        What stands for it in a file; its module and qualified name by default.
+
+    Raises
+    ------
+    ValueError
+        If it has no name of its own (a lambda) and none is given, or another function has the name.
+
+    Examples
+    --------
+    >>> def sign(x):
+    ...     return int(x > 0)
+    >>> register_function(sign, "sign") is sign
+    True
+    """
+    own = name or f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '<none>')}"
+    if "<" in own:
+        raise ValueError(f"{function!r} has no name of its own; pass register_function(function, 'a name')")
+    if _FUNCTIONS.setdefault(own, function) is not function:
+        raise ValueError(f"the name {own!r} already stands for another function; pass another name")
+    return function
 
 
 def _lookup(name: str) -> type:
@@ -137,7 +172,7 @@ def _text(value: Any) -> str:
         return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_text(k)}: {_text(v)}" for k, v in value.items()) + "}"
-    return repr(value)
+    return value.__qualname__ if isinstance(value, FunctionType) else repr(value)
 
 
 def to_plain(value: Any) -> Any:
@@ -171,7 +206,19 @@ def _rare_to_plain(value: Any) -> Any:
         return {type(value).__name__: value.isoformat()}
     if isinstance(value, dt.timedelta):
         return {"timedelta": [value.days, value.seconds, value.microseconds]}
+    if callable(value):
+        return {"function": _name_of(value)}
     raise SerializationError(f"a value of type {type(value).__name__} has no JSON form: {value!r:.80}")
+
+
+def _name_of(function: Any) -> str:
+    for name, known in _FUNCTIONS.items():
+        if known is function:
+            return name
+    raise SerializationError(
+        f"the function {getattr(function, '__qualname__', function)!s:.80} has no JSON form; where it is defined, call "
+        "mixle.stats.register_function(function, 'a name'), and do so too where the model is read"
+    )
 
 
 def from_plain(value: Any) -> Any:
@@ -193,9 +240,17 @@ def from_plain(value: Any) -> Any:
         return {from_plain(key): from_plain(item) for key, item in value["map"]}
     if "bytes" in value:
         return bytes.fromhex(value["bytes"])
-    if len(value) == 1 and (tag := next(iter(value))) in _TIMES:
-        return _TIMES[tag](value[tag])
+    if len(value) == 1 and (tag := next(iter(value))) in _TAGS:
+        return _TAGS[tag](value[tag])
     raise SerializationError(f"JSON of an unknown form: keys {sorted(map(str, value))}")
+
+
+def _function(name: str) -> Any:
+    if name not in _FUNCTIONS:
+        raise SerializationError(
+            f"the function {name!r} is not registered here; call mixle.stats.register_function(function, {name!r})"
+        )
+    return _FUNCTIONS[name]
 
 
 def _build(value: dict[str, Any]) -> Any:

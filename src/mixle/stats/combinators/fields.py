@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "estimate_fields",
     "keep_fields",
     "plain_list",
+    "read_parts",
     "split_rows",
 ]
 
@@ -58,6 +60,30 @@ def split_rows(rows: Sequence[Any], count: int) -> list[Sequence[Any]]:
     return list(zip(*rows, strict=True))
 
 
+def read_parts(readers: Sequence[tuple[Callable[[], Any], tuple[Any, ...]]]) -> list[Any]:
+    """Return what each reader returns.
+
+    Parameters
+    ----------
+    readers : sequence of (callable, path)
+        What reads a part of the rows, and the field that it reads, as a path.
+
+    Raises
+    ------
+    RowError
+        The one that names the first row, its field ahead of what it names.
+    """
+    found, errors = [], []
+    for read, path in readers:
+        try:
+            found.append(read())
+        except RowError as error:
+            errors.append(error.inside(path[0]) if path else error)
+    if errors:
+        raise min(errors, key=lambda error: math.inf if error.row is None else error.row)
+    return found
+
+
 def plain_list(values: Any) -> list[Any]:
     """Return a sampled collection as a list of plain values (of arrays, for vector families)."""
     return values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else list(values)
@@ -86,15 +112,8 @@ class FieldsEncoder(DataSequenceEncoder):
         ArityError
             Naming the first row with other fields.
         """
-        payloads, errors = [], []
-        for encoder, field, column in zip(self.encoders, self.fields, self.split(rows), strict=True):
-            try:
-                payloads.append(encoder.seq_encode(column))
-            except RowError as error:
-                errors.append(error.inside(field))
-        if errors:
-            raise min(errors, key=lambda error: math.inf if error.row is None else error.row)
-        return tuple(payloads)
+        columns = zip(self.encoders, self.fields, self.split(rows), strict=True)
+        return tuple(read_parts([(partial(e.seq_encode, column), (field,)) for e, field, column in columns]))
 
     def row_count(self, payload: Any) -> int:
         """Return the number of rows, from the first field that knows."""

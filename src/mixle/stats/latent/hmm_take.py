@@ -12,6 +12,8 @@ from mixle.stats.combinators.ignored import IgnoredEncoder
 from mixle.stats.combinators.missing import OptionalEncoder, OptionalRows
 from mixle.stats.combinators.null import NullEncoder
 from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder
+from mixle.stats.combinators.routing import RoutedEncoder, RoutedRows
+from mixle.stats.combinators.wrapping import WrappedRows, WrappingEncoder
 from mixle.stats.latent.mixture_encoder import PerComponentEncoder
 from mixle.stats.leaf import LeafEncoder, Rows
 from mixle.stats.sequences.integer_counts import IntegerChains, IntegerMarkovChainEncoder
@@ -75,6 +77,17 @@ def _optional(encoder: OptionalEncoder, payload: Any, index: np.ndarray) -> Any:
     present = np.flatnonzero(found >= 0).astype(np.int32)
     child = take(encoder.encoder, payload.payload, found[present])
     return OptionalRows(len(index), None if len(present) == len(index) else present, child)
+
+
+@take.register
+def _wrapped(encoder: WrappingEncoder, payload: Any, index: np.ndarray) -> Any:
+    return WrappedRows(_optional(encoder.inner, payload.rows, index), tuple(part[index] for part in payload.extra))
+
+
+@take.register
+def _routed(encoder: RoutedEncoder, payload: Any, index: np.ndarray) -> Any:
+    parts = zip(encoder.inner, payload.parts, strict=True)
+    return RoutedRows(payload.codes[index], tuple(_optional(child, part, index) for child, part in parts))
 
 
 @take.register

@@ -1,0 +1,240 @@
+"""A law of values some of which are known only to lie between two bounds."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixle.errors import SupportError
+from mixle.stats.combinators.censored_rows import CensoredEncoder, CensoredInterval
+from mixle.stats.combinators.parts import supported
+from mixle.stats.combinators.wrapping import WrappedRows, WrappingAccumulator, WrappingEstimator, WrappingFactory
+from mixle.stats.combinators.zeros import counts
+from mixle.stats.contract import SequenceEncodableProbabilityDistribution
+from mixle.stats.regions import log_mass, refuse_region, region_points
+from mixle.stats.sums import block_sum, signed_suff_stat
+
+__all__ = [
+    "CensoredAccumulator",
+    "CensoredDistribution",
+    "CensoredEncoder",
+    "CensoredEstimator",
+    "CensoredInterval",
+    "CensoredStatistics",
+]
+
+#: Intervals whose points are worked on at a time.
+INTERVALS = 64
+
+
+class CensoredStatistics(NamedTuple):
+    """Statistic of a `CensoredEstimator`.
+
+    Attributes
+    ----------
+    schema_version : int
+        1.
+    child : object
+        Statistic of the base: of the known values, and that expected of the others.
+    exact_weight, censored_weight : float
+        Weight of the rows of either kind.
+    """
+
+    schema_version: int
+    child: Any
+    exact_weight: float
+    censored_weight: float
+
+    def scaled(self, c: float) -> CensoredStatistics:
+        """Return the statistic of weights times `c`."""
+        child = signed_suff_stat(self.child, c)
+        return CensoredStatistics(self.schema_version, child, self.exact_weight * c, self.censored_weight * c)
+
+
+class _Intervals(NamedTuple):
+    """The distinct intervals of rows, and which of them each censored row is."""
+
+    low: np.ndarray
+    high: np.ndarray
+    which: np.ndarray
+    rows: np.ndarray
+
+
+def _intervals(x: WrappedRows, keep: np.ndarray | None = None) -> _Intervals:
+    low, high = x.extra
+    censored = ~np.isnan(low) if keep is None else ~np.isnan(low) & keep
+    rows = np.flatnonzero(censored)
+    found, which = np.unique(np.column_stack([low[rows], high[rows]]), axis=0, return_inverse=True)
+    return _Intervals(found[:, 0], found[:, 1], which.reshape(-1), rows)
+
+
+class CensoredAccumulator(WrappingAccumulator):
+    """Accumulator of a `CensoredEstimator`; a start takes a number inside the interval for the value."""
+
+    def weigh(self, x: WrappedRows, weights: np.ndarray, model: Any) -> np.ndarray:
+        """Return the weights of the rows that the child takes at their value."""
+        exact = np.isnan(x.extra[0])
+        self.sums[0] += block_sum(np.where(exact, weights, 0.0))
+        self.sums[1] += block_sum(np.where(exact, 0.0, weights))
+        if model is not None:
+            return np.where(exact, weights, 0.0)
+        known = supported(self.accumulator, x.rows.payload)
+        return weights if known is None else np.where(exact | known, weights, 0.0)
+
+    def seq_update(self, x: WrappedRows, weights: np.ndarray, estimate: Any) -> None:
+        """Add encoded rows: known values, and points of each interval with their probabilities under the model.
+
+        Raises
+        ------
+        SupportError
+            If an interval of positive weight has no probability.
+        """
+        super().seq_update(x, weights, estimate)
+        if estimate is None:
+            return
+        base, found = estimate.base, _intervals(x, weights > 0.0)
+        if not len(found.rows):
+            return
+        masses = log_mass(base, found.low, found.high)
+        lost = np.flatnonzero(masses[found.which] == -np.inf)
+        if lost.size:
+            row = int(found.rows[lost[0]])
+            low, high = (float(end[found.which[lost[0]]]) for end in (found.low, found.high))
+            raise SupportError(f"the interval from {low!r} to {high!r} has no probability", "Censored", row)
+        weight = np.bincount(found.which, weights[found.rows], len(found.low))
+        for start in range(0, len(found.low), INTERVALS):
+            part = slice(start, start + INTERVALS)
+            self._expected(base, found.low[part], found.high[part], weight[part], masses[part])
+
+    def _expected(self, base: Any, low: np.ndarray, high: np.ndarray, weight: np.ndarray, mass: np.ndarray) -> None:
+        """Add the statistic that is expected of weighted intervals."""
+        points, masses = region_points(base, low, high)
+        share = (np.exp(masses - mass[:, None]) * weight[:, None]).ravel()
+        payload = base.dist_to_encoder().seq_encode(points.ravel())
+        known = supported(self.accumulator, payload)
+        self.accumulator.seq_update(payload, share if known is None else np.where(known, share, 0.0), base)
+
+    def supported_rows(self, x: WrappedRows) -> np.ndarray | None:
+        """Return which rows are intervals or supported by the child, shape (n,), or None for all."""
+        known = supported(self.accumulator, x.rows.payload)
+        return None if known is None else known | ~np.isnan(x.extra[0])
+
+    def pack(self, child: Any) -> CensoredStatistics:
+        """Return the statistic."""
+        return CensoredStatistics(1, child, self.sums[0], self.sums[1])
+
+    def unpack(self, value: Any) -> tuple[Any, tuple[float, ...]]:
+        """Return the child's statistic and the weights."""
+        _, child, exact, censored = value
+        return child, (exact, censored)
+
+    def acc_to_encoder(self) -> CensoredEncoder:
+        """Return the encoder."""
+        return CensoredEncoder(self.accumulator.acc_to_encoder(), counts(self.accumulator))
+
+
+class CensoredDistribution(SequenceEncodableProbabilityDistribution):
+    """Law of numbers some of which are known only to lie in an interval, which then scores its probability.
+
+    A row is a number, or an interval: ``CensoredInterval(low, high)`` or a pair ``(low, high)``, None or an infinity
+    for an open end. An interval whose ends are equal is that number.
+
+    Parameters
+    ----------
+    base : distribution
+        Law of the numbers; the probability of an interval must be known for it (`mixle.stats.regions`).
+    name : str, optional
+        Label carried along.
+    keys : hashable, optional
+        Tying key of the whole.
+
+    Raises
+    ------
+    TypeError
+        For any other base; the message names those that are known.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution
+    >>> d = CensoredDistribution(GaussianDistribution(0.0, 1.0))
+    >>> round(d.log_density(1.0), 9), round(d.log_density((1.0, None)), 9)
+    (-1.418938533, -1.841021645)
+    """
+
+    _fields = ("base",)
+    _keyword_fields = ("name", "keys")
+
+    def __init__(self, base: Any, name: str | None = None, keys: Any = None) -> None:
+        refuse_region(base, "censored")
+        self.base, self.name, self.keys = base, name, keys
+
+    def dist_to_encoder(self) -> CensoredEncoder:
+        """Return the encoder."""
+        return CensoredEncoder(self.base.dist_to_encoder(), counts(self.base))
+
+    def seq_log_density(self, x: WrappedRows) -> np.ndarray:
+        """Return the log-densities of numbers and the log-probabilities of intervals, shape (n,)."""
+        result = np.array(self.base.seq_log_density(x.rows.payload))
+        found = _intervals(x)
+        if len(found.rows):
+            result[found.rows] = log_mass(self.base, found.low, found.high)[found.which]
+        return result
+
+    def sampler(self, seed: int | None = None) -> Any:
+        """Return the base's sampler: what is drawn is known."""
+        return self.base.sampler(seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> CensoredEstimator:
+        """Return the estimator; `pseudo_count` weighs the base's parameters as a prior."""
+        return CensoredEstimator(self.base.estimator(pseudo_count), self.name, self.keys)
+
+
+class CensoredEstimator(WrappingEstimator):
+    """Estimator of a `CensoredDistribution` by EM: the values inside the intervals are what is hidden.
+
+    The statistic that is expected of an interval is summed over points that stand for the last model inside it
+    (A. P. Dempster, N. M. Laird, D. B. Rubin, "Maximum likelihood from incomplete data via the EM algorithm",
+    J. R. Stat. Soc. B 39, 1977).
+
+    Parameters
+    ----------
+    base_estimator : estimator
+        Estimator of the base.
+    name : str, optional
+        Label of the fitted distribution.
+    keys : hashable, optional
+        Tying key of the whole.
+
+    Examples
+    --------
+    Three units failed, two were still running at time 4; the mean life is all time over the failures:
+
+    >>> from mixle.inference import optimize
+    >>> from mixle.stats import ExponentialEstimator
+    >>> rows = [1.0, 2.0, 3.0, (4.0, None), (4.0, None)]
+    >>> model = optimize(rows, CensoredEstimator(ExponentialEstimator()), max_its=200, delta=1e-13, out=None)
+    >>> round(model.base.beta, 4)
+    4.6667
+    """
+
+    _fields = ("base_estimator",)
+    _keyword_fields = ("name", "keys")
+
+    def __init__(self, base_estimator: Any, name: str | None = None, keys: Any = None) -> None:
+        refuse_region(base_estimator, "censored")
+        self.base_estimator, self.name, self.keys = base_estimator, name, keys
+
+    def child_value(self, suff_stat: Any) -> Any:
+        """Return the child's part of a statistic."""
+        return suff_stat[1]
+
+    def accumulator_factory(self) -> WrappingFactory:
+        """Return the factory."""
+        return WrappingFactory(CensoredAccumulator, self.base_estimator.accumulator_factory(), self.keys)
+
+    def estimate(self, nobs: float | None, suff_stat: Any) -> CensoredDistribution:
+        """Return the fitted distribution."""
+        _, child, exact, censored = suff_stat
+        weight = None if self.keys is not None else float(exact) + float(censored)
+        return CensoredDistribution(self.base_estimator.estimate(weight, child), self.name, self.keys)

@@ -1,0 +1,245 @@
+"""Counts with more zeros than their law gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mixle.stats.combinators.fields import plain_list
+from mixle.stats.combinators.missing import OptionalRows
+from mixle.stats.combinators.parts import supported
+from mixle.stats.combinators.wrapping import (
+    WrappedRows,
+    WrappingAccumulator,
+    WrappingEncoder,
+    WrappingEstimator,
+    WrappingFactory,
+)
+from mixle.stats.combinators.zeros import is_continuous, zero_rows
+from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
+from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.enumeration import moved, ranked, united
+from mixle.stats.sums import block_sum
+
+__all__ = [
+    "ZeroInflatedAccumulator",
+    "ZeroInflatedDistribution",
+    "ZeroInflatedEncoder",
+    "ZeroInflatedEstimator",
+    "ZeroInflatedSampler",
+]
+
+
+class ZeroInflatedEncoder(WrappingEncoder):
+    """The child's encoder, and which rows are zero."""
+
+    def seq_encode(self, rows: Sequence[Any]) -> WrappedRows:
+        """Encode rows as the child does."""
+        payload = self.encoder.seq_encode(rows)
+        return WrappedRows(OptionalRows(len(rows), None, payload), (zero_rows(rows),))
+
+
+class ZeroInflatedAccumulator(WrappingAccumulator):
+    """Statistic ``(child's value, expected structural zeros, weight)``."""
+
+    def __init__(self, accumulator: Any, start: float = 0.5, keys: Any = None) -> None:
+        super().__init__(accumulator, keys)
+        self.start_share = start
+
+    def weigh(self, x: WrappedRows, weights: np.ndarray, model: Any) -> np.ndarray:
+        """Return what each row weighs for the child: the chance that it is no structural zero."""
+        (zero,) = x.extra
+        if model is None:
+            share = np.where(zero, self.start_share, 0.0)
+            known = supported(self.accumulator, x.rows.payload)
+            if known is not None:
+                share[zero & ~known] = 1.0
+        else:
+            share = model.structural(x)
+        structural = share * weights
+        self.sums[0] += block_sum(structural)
+        self.sums[1] += block_sum(weights)
+        return np.asarray((1.0 - share) * weights)
+
+    def supported_rows(self, x: WrappedRows) -> np.ndarray | None:
+        """Return which rows are zero or supported by the child, shape (n,), or None for all."""
+        known = super().supported_rows(x)
+        return None if known is None else known | x.extra[0]
+
+    def pack(self, child: Any) -> tuple[Any, float, float]:
+        """Return the statistic."""
+        return child, self.sums[0], self.sums[1]
+
+    def unpack(self, value: Any) -> tuple[Any, tuple[float, ...]]:
+        """Return the child's statistic and the sums."""
+        child, structural, total = value
+        return child, (structural, total)
+
+    def acc_to_encoder(self) -> ZeroInflatedEncoder:
+        """Return the encoder."""
+        return ZeroInflatedEncoder(self.accumulator.acc_to_encoder())
+
+
+class ZeroInflatedDistribution(SequenceEncodableProbabilityDistribution):
+    """Law of counts, a share of which are zero whatever the base says.
+
+    ``p(0) = π + (1 − π) f(0)``, ``p(x) = (1 − π) f(x)`` elsewhere (D. Lambert, "Zero-inflated Poisson regression",
+    Technometrics 34, 1992).
+
+    Parameters
+    ----------
+    base : distribution
+        Law f of counts (or of labels that are numbers).
+    pi : float
+        Probability π of a structural zero.
+    name : str, optional
+        Label carried along.
+    keys : hashable, optional
+        Tying key of the whole.
+
+    Raises
+    ------
+    TypeError
+        If the base has a density: each of its zeros would be structural, which is a `HurdleDistribution`.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonDistribution
+    >>> d = ZeroInflatedDistribution(PoissonDistribution(2.0), 0.25)
+    >>> round(d.density(0), 6), round(d.density(1), 6)
+    (0.351501, 0.203003)
+    """
+
+    _fields = ("base", "pi")
+    _keyword_fields = ("name", "keys")
+
+    def __init__(self, base: Any, pi: float, name: str | None = None, keys: Any = None) -> None:
+        if is_continuous(base):
+            raise TypeError(
+                f"a ZeroInflated needs a law of counts, {type(base).__name__} has a density; "
+                "for zeros beside a density use HurdleDistribution(base, pi)"
+            )
+        self.base, self.pi = base, fraction(pi, "pi of a ZeroInflated")
+        self.name, self.keys = name, keys
+
+    def dist_to_encoder(self) -> ZeroInflatedEncoder:
+        """Return the encoder."""
+        return ZeroInflatedEncoder(self.base.dist_to_encoder())
+
+    @property
+    def _logs(self) -> tuple[float, float]:
+        """Return log π and log(1 − π)."""
+        low = math.log(self.pi) if self.pi > 0.0 else -math.inf
+        return low, math.log1p(-self.pi) if self.pi < 1.0 else -math.inf
+
+    def seq_log_density(self, x: WrappedRows) -> np.ndarray:
+        """Return the log-densities, shape (n,)."""
+        structural, counted = self._logs
+        result = np.asarray(self.base.seq_log_density(x.rows.payload)) + counted
+        (zero,) = x.extra
+        result[zero] = np.logaddexp(result[zero], structural)
+        return result
+
+    def structural(self, x: WrappedRows) -> np.ndarray:
+        """Return the chance that each encoded row is a structural zero, shape (n,)."""
+        (zero,) = x.extra
+        share = np.zeros(len(zero))
+        structural, _ = self._logs
+        if structural > -math.inf:
+            share[zero] = np.minimum(np.exp(structural - self.seq_log_density(x)[zero]), 1.0)
+        return share
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return zero among the other outcomes of the base, the most probable first."""
+        zero = ranked([(0, self.log_density(0))])
+        return united([zero, moved(self.base.outcomes(), self._logs[1], lambda value: bool(value != 0))])
+
+    def sampler(self, seed: int | None = None) -> ZeroInflatedSampler:
+        """Return a sampler."""
+        return ZeroInflatedSampler(self, seed)
+
+    def estimator(self, pseudo_count: float | None = None) -> ZeroInflatedEstimator:
+        """Return the estimator; `pseudo_count` weighs the base as a prior, and structural zeros evenly."""
+        return ZeroInflatedEstimator(self.base.estimator(pseudo_count), pseudo_count, self.name, self.keys)
+
+
+class ZeroInflatedSampler(DistributionSampler):
+    """Sampler of a `ZeroInflatedDistribution`."""
+
+    def __init__(self, dist: ZeroInflatedDistribution, seed: int | None = None) -> None:
+        super().__init__(dist, seed)
+        self.child = dist.base.sampler(self.new_seed())
+
+    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
+        """Return a count, or a list of `size` counts."""
+        zero = self.rng.random_sample(1 if size is None else size) < self.dist.pi
+        values = [self.child.sample()] if size is None else plain_list(self.child.sample(size))
+        drawn = [0 if gone else value for gone, value in zip(zero.tolist(), values, strict=True)]
+        return drawn[0] if size is None else drawn
+
+
+class ZeroInflatedEstimator(WrappingEstimator):
+    """Estimator of a `ZeroInflatedDistribution` by EM: whether a zero is structural is what is hidden.
+
+    Parameters
+    ----------
+    base_estimator : estimator
+        Estimator of the law of counts.
+    pseudo_count : float, optional
+        Weight of a prior, half of it structural zeros.
+    name : str, optional
+        Label of the fitted distribution.
+    keys : hashable, optional
+        Tying key of the whole.
+    initial_inflation_probability : float
+        Share of the zeros that a start takes for structural.
+
+    Examples
+    --------
+    >>> from mixle.inference import optimize
+    >>> from mixle.stats import PoissonEstimator
+    >>> rows = [0] * 60 + [1] * 10 + [2] * 14 + [3] * 9 + [5] * 7
+    >>> model = optimize(rows, ZeroInflatedEstimator(PoissonEstimator()), max_its=200, delta=1e-12, out=None)
+    >>> round(model.pi, 4), round(model.base.lam, 4)
+    (0.5519, 2.2316)
+    """
+
+    _fields = ("base_estimator",)
+    _keyword_fields = ("pseudo_count", "name", "keys", "initial_inflation_probability")
+
+    def __init__(
+        self,
+        base_estimator: Any,
+        pseudo_count: float | None = None,
+        name: str | None = None,
+        keys: Any = None,
+        initial_inflation_probability: float = 0.5,
+    ) -> None:
+        self.base_estimator = base_estimator
+        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
+        self.name, self.keys = name, keys
+        self.initial_inflation_probability = fraction(initial_inflation_probability, "initial_inflation_probability")
+
+    def accumulator_factory(self) -> WrappingFactory:
+        """Return the factory."""
+        factory = self.base_estimator.accumulator_factory()
+        return WrappingFactory(ZeroInflatedAccumulator, factory, self.initial_inflation_probability, self.keys)
+
+    def estimate(self, nobs: float | None, suff_stat: Any) -> ZeroInflatedDistribution:
+        """Return the fitted distribution; the child is told the weight that is not structural."""
+        child, structural, total = suff_stat
+        base = self.base_estimator.estimate(None if self.keys is not None else total - structural, child)
+        return ZeroInflatedDistribution(base, share_of(structural, total, self.pseudo_count), self.name, self.keys)
+
+
+def share_of(part: float, total: float, pseudo_count: float | None) -> float:
+    """Return the share of `part` in `total`, half of `pseudo_count` being added to it; 0 without any weight."""
+    extra = pseudo_count or 0.0
+    whole = float(total) + extra
+    return min(max((float(part) + 0.5 * extra) / whole, 0.0), 1.0) if whole > 0.0 else 0.0
+
+
+__all__ += ["share_of"]
