@@ -9,7 +9,7 @@ import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.stats.contract import Column, StatisticAccumulatorFactory
-from mixle.stats.latent.hierarchical_walk import HierarchicalWalk, owners_of
+from mixle.stats.latent.hierarchical_walk import HierarchicalWalk
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.sequence_accumulator import SequenceModelAccumulator
@@ -150,7 +150,7 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceModelAccumulator):
         begun = start.topics.assign(encoder, x, weights, rng) if x.total else None
         if begun is not None:
             self.emissions.initialize_given(x.elements, x.total, begun.given, rng, start.topics.parts)
-        owners = owners_of(x)
+        owners = x.owners()
         count = len(self.mixture_counts)
         if start.mixtures is None or not x.total:
             shares = rng.dirichlet(np.full(count, 1.0 / count), size=x.rows).T
