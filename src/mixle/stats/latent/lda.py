@@ -63,7 +63,7 @@ class LDADistribution(SequenceEncodableProbabilityDistribution):
     >>> d = LDADistribution(topics, [0.5, 0.5])
     >>> shares = d.posterior([("goal", 8), ("vote", 1)])
     >>> shares.round(2).tolist(), round(d.log_density([("goal", 1)]), 3)
-    ([0.95, 0.05], -0.962)
+    ([0.94, 0.06], -0.899)
     """
 
     _fields: ClassVar[tuple[str, ...]] = ("topics", "alpha")
