@@ -1,7 +1,7 @@
 """EM iterations here and in other libraries, each in a virtual environment of its own, written to a page of the docs.
 
     python benchmarks/peers.py --make FOLDER          # makes the environments there, then measures
-    python benchmarks/peers.py --sklearn PYTHON --hmmlearn PYTHON --published PYTHON
+    python benchmarks/peers.py --sklearn PYTHON --hmmlearn PYTHON --pomegranate PYTHON --published PYTHON
 
 A figure is CPU seconds of one EM iteration from the same start: the time of a long fit less that of a short one, by
 their iterations, one BLAS thread, the best of the rounds; sides take turns. A peer without a Python is left out.
@@ -23,21 +23,33 @@ from typing import Any
 HERE = Path(__file__).resolve()
 PAGE = HERE.parents[1] / "docs" / "explanation" / "peers.md"
 MARKS = "<!-- made by benchmarks/peers.py -->\n", "<!-- end -->\n"
+#: What --make installs; pomegranate needs PyTorch, which is not fetched unasked.
 PACKAGES = {"sklearn": ["scikit-learn"], "hmmlearn": ["hmmlearn"], "published": ["mixle"]}
 #: Workload → what it is, and who can fit it.
 WORKLOADS = {
-    "diagonal": ("mixture of 16 diagonal normal laws, 50,000 rows of 8 numbers", ("ours", "sklearn", "published")),
-    "full": ("mixture of 8 full normal laws, 30,000 rows of 6 numbers", ("ours", "sklearn", "published")),
+    "diagonal": (
+        "mixture of 16 diagonal normal laws, 50,000 rows of 8 numbers",
+        ("ours", "sklearn", "pomegranate", "published"),
+    ),
+    "full": (
+        "mixture of 8 full normal laws, 30,000 rows of 6 numbers",
+        ("ours", "sklearn", "pomegranate", "published"),
+    ),
     "table": ("mixture of 8 products: a number, a label, a count; 20,000 rows", ("ours", "published")),
-    "hmm numbers": ("8 states, normal emissions, 500 sequences of 100", ("ours", "hmmlearn", "published")),
-    "hmm labels": ("8 states, 16 labels, 500 sequences of 100", ("ours", "hmmlearn", "published")),
+    "hmm numbers": (
+        "8 states, normal emissions, 500 sequences of 100",
+        ("ours", "hmmlearn", "pomegranate", "published"),
+    ),
+    "hmm labels": ("8 states, 16 labels, 500 sequences of 100", ("ours", "hmmlearn", "pomegranate", "published")),
 }
 NAMES = {
     "ours": "this library",
     "sklearn": "scikit-learn",
     "hmmlearn": "hmmlearn",
+    "pomegranate": "pomegranate",
     "published": "the published package",
 }
+PEERS = [who for who in NAMES if who != "ours"]
 SHORT, LONG = 1, 11
 
 
@@ -148,7 +160,48 @@ def hmmlearn_fit(_: str, rows: Any, start: dict[str, Any]) -> Callable[[int], fl
     return fit
 
 
-FITS = {"ours": mixle_fit, "published": mixle_fit, "sklearn": sklearn_fit, "hmmlearn": hmmlearn_fit}
+def pomegranate_fit(name: str, rows: Any, start: dict[str, Any]) -> Callable[[int], float]:
+    """Return the same of pomegranate, whose hidden Markov models compute in single precision and have an end state."""
+    import torch
+    from pomegranate.distributions import Categorical, Normal
+    from pomegranate.gmm import GeneralMixtureModel
+    from pomegranate.hmm import DenseHMM
+
+    torch.set_num_threads(1)
+    hidden = name.startswith("hmm")
+    kind, values = ("full", torch.tensor(rows)) if name == "full" else ("diag", torch.tensor(rows))
+    if hidden:
+        values = values[:, :, None] if "E" in start else values[:, :, None].float()
+
+    def model() -> Any:
+        if not hidden:
+            spread = torch.ones(start["d"]).double() if kind == "diag" else torch.eye(start["d"]).double()
+            parts = [Normal(torch.tensor(m), spread, covariance_type=kind, min_cov=0.0) for m in start["mu"]]
+            return GeneralMixtureModel(parts, priors=torch.tensor(start["w"]))
+        if "E" in start:
+            laws: list[Any] = [Categorical(torch.tensor(p)[None].float()) for p in start["E"]]
+        else:
+            laws = [Normal([float(m)], [1.0], covariance_type="diag", min_cov=0.0) for m in start["mu"]]
+        edges, starts = torch.tensor(start["A"]).float(), torch.tensor(start["pi"]).float()
+        return DenseHMM(laws, edges=edges, starts=starts)
+
+    def fit(iterations: int) -> float:
+        peer = model()
+        for _ in range(iterations):
+            peer.summarize(values)
+            peer.from_summaries()
+        return float(peer.log_probability(values).sum())
+
+    return fit
+
+
+FITS = {
+    "ours": mixle_fit,
+    "published": mixle_fit,
+    "sklearn": sklearn_fit,
+    "hmmlearn": hmmlearn_fit,
+    "pomegranate": pomegranate_fit,
+}
 
 
 def child(name: str, who: str) -> None:
@@ -256,14 +309,14 @@ def main() -> None:
     parser.add_argument("--make", type=Path, metavar="FOLDER")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--print", action="store_true", help="print the table and leave the page alone")
-    for who in PACKAGES:
+    for who in PEERS:
         parser.add_argument(f"--{who}", metavar="PYTHON")
     arguments = parser.parse_args()
     if arguments.child:
         child(*arguments.child)
         return
     pythons = {} if arguments.make is None else made(arguments.make)
-    pythons |= {who: value for who in PACKAGES if (value := getattr(arguments, who))}
+    pythons |= {who: value for who in PEERS if (value := getattr(arguments, who))}
     found = measure({"ours": sys.executable, **pythons}, arguments.rounds)
     text = table(found)
     print(text)

@@ -63,6 +63,8 @@ class Model:
 
 MODELS: dict[str, Callable[[], Model]] = {}
 NAN = math.nan
+#: Why laws of densities do not hold for a model that scores a bound of its log-density.
+BOUND = "a score is a lower bound of the log-density, each E-step's own: it sums to less than one, and may fall in EM"
 
 
 def model(name: str) -> Callable[[Callable[[], Model]], Callable[[], Model]]:
@@ -828,6 +830,47 @@ def hierarchical_mixture_labels() -> Model:
 
     outside = ([], ["z"], ["a", "z"])
     return Model(d, estimator, drawn(d), outside, (), parameters, refuses_outside=False, latent=True)
+
+
+@model("latent dirichlet allocation")
+def latent_dirichlet_allocation() -> Model:
+    topics = [
+        st.CategoricalDistribution({"a": 0.7, "b": 0.2, "c": 0.1}),
+        st.CategoricalDistribution({"b": 0.1, "c": 0.3, "d": 0.6}),
+    ]
+    d = st.LDADistribution(topics, [0.3, 0.4], st.PoissonDistribution(12.0))
+    estimator = st.LDAEstimator([st.CategoricalEstimator()] * 2, st.PoissonEstimator())
+    bad = (
+        ([("a", 0.0)], (0, 1)),
+        ([("a", 1), ("b", NAN)], (1, 1)),
+        ([(NAN, 1)], (0, 0)),
+        ([("a", 1), "b"], (1,)),
+        (3.0, ()),
+        ("ab", ()),
+    )
+
+    def parameters(dist: Any) -> list[float]:
+        laws = sorted([t.pmap.get(label, 0.0) for label in "abcd"] for t in dist.topics)
+        return [*(x for law in laws for x in law), dist.len_dist.lam]
+
+    outside = ([("z", 1)], [("a", 2), ("z", 1)], [("a", 0.5)])
+    return Model(
+        d, estimator, drawn(d), outside, bad, parameters, refuses_outside=False, latent=True, options={"bound": BOUND}
+    )
+
+
+@model("latent dirichlet allocation of numbers in one topic")
+def latent_dirichlet_allocation_one() -> Model:
+    d = st.LDADistribution([st.GaussianDistribution(3.0, 4.0)], [1.0], st.GeometricDistribution(0.2))
+    estimator = st.LDAEstimator([st.GaussianEstimator()], st.GeometricEstimator())
+
+    def parameters(dist: Any) -> list[float]:
+        return [dist.topics[0].mu, dist.topics[0].sigma2, dist.len_dist.p]
+
+    return Model(
+        d, estimator, drawn(d), ([],), (([(NAN, 1)], (0, 0)),), parameters, refuses_outside=False, latent=True,
+        options={"bound": BOUND},
+    )  # fmt: skip
 
 
 @model("probabilistic pca")

@@ -22,6 +22,7 @@ DOCUMENTED_SIGNATURES = {
     "LocalEncodedData.__init__",
     "MPEncodedData.__init__",
     "MPIEncodedData.__init__",
+    "LDAEstimator.__init__",
     "MixtureEstimator.__init__",
     "MixtureModel.__init__",
     "RayEncodedData.__init__",

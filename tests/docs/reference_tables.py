@@ -109,6 +109,10 @@ FAMILIES = {
         "a sequence of rows of the topics", "where one mixture is above 0",
         ([_POISSON, _POISSON], [1.0], [[0.5, 0.5]]), [1, 2], [1, -1],
     ),
+    "LDA": (
+        "a sequence of pairs (word, count)", "where each word is above 0 in a topic",
+        ([_POISSON, _POISSON], [0.5, 0.5]), [(1, 2.0), (2, 1.0)], [(-1, 1.0)],
+    ),
     "ProbabilisticPCA": (
         "a vector of d numbers", "all vectors", ([[1.0], [1.0]], [0.0, 0.0], 0.5), [1.0, 2.0], None,
     ),

@@ -49,10 +49,19 @@ LATENT = {
         st.HierarchicalMixtureEstimator([G()] * 2, 2, P()),
         [[0.0, 0.5, 5.0], [5.5, 0.1], [4.9, 5.0], [0.2, 0.1]],
     ),
+    "latent dirichlet allocation": (
+        st.LDAEstimator([st.CategoricalEstimator()] * 2, P()),
+        [[("a", 2), ("b", 1)], [("c", 3)], [("a", 1.0), ("c", 1.0)], [("b", 2), ("a", 4)]],
+    ),
+    "probabilistic pca": (
+        st.ProbabilisticPCAEstimator(1),
+        [[0.0, 1.0], [0.5, 1.5], [5.0, 5.0], [6.0, 5.5]],
+    ),
     "markov chain": (st.MarkovChainEstimator(len_estimator=P()), [["a", "b"], ["b", "b", "a"], ["a"], ["a", "a"]]),
     "integer markov chain": (st.IntegerMarkovChainEstimator(2, len_estimator=P()), [[0, 1], [1, 1, 0], [0], [0, 0]]),
 }
 VALUES = {"mixture", "heterogeneous mixture"}
+VECTORS = {"gaussian mixture", "probabilistic pca"}
 SEQUENCES = {"hidden markov", "hierarchical mixture"}
 CHAINS = {"markov chain", "integer markov chain"}
 
@@ -69,7 +78,8 @@ def broken(name):
     if name in VALUES:
         yield "all missing", [NAN] * 4, "Row 0.*missing.*Optional"
         yield "text", [*good, "x"], "Row 4.*not a number"
-    if name == "gaussian mixture":
+    if name in VECTORS:
+        yield "all missing", [[NAN, NAN]] * 4, "Row 0, field 0.*missing"
         yield "a ragged row", [*good, [1.0]], "Row 4.*1 entries, 2 are expected"
         yield "a missing entry", [*good, [1.0, NAN]], "Row 4, field 1.*missing"
     if name == "semi-supervised mixture":
@@ -79,15 +89,22 @@ def broken(name):
         yield "half a pair", [*good, (1.0,)], "Row 4.*expected 2 fields"
         yield "a missing half", [*good, (1.0, None)], "Row 4, field 1.*missing"
     if name in SEQUENCES:
+        yield "all missing", [[NAN, NAN]] * 4, "Row 0, field 0.*missing.*Optional"
         yield "a missing element", [*good, [0.0, NAN]], "Row 4, field 1.*missing.*Optional"
         yield "a number for a sequence", [*good, 3.0], "Row 4.*not a sequence"
+    if name == "latent dirichlet allocation":
+        yield "all missing", [[(NAN, 1)]] * 4, "Row 0, field 0, field 0.*missing"
+        yield "a count of zero", [*good, [("a", 1), ("b", 0)]], "Row 4, field 1, field 1.*above 0 and finite"
+        yield "a word for a pair", [*good, ["abc"]], r"Row 4, field 0.*not a pair \(word, count\)"
+        yield "text for a document", [*good, "ab"], "Row 4.*not a sequence of pairs"
     if name in CHAINS:
+        yield "all missing", [[NAN, NAN]] * 4, "Row 0, field 0.*missing"
         yield "a missing element", [*good, [0, NAN]], "Row 4, field 1.*missing"
         yield "a number for a sequence", [*good, 3.0], "Row 4.*not a sequence"
     if name == "integer markov chain":
         yield "too short", [*good, []], "row 4.*shorter than lag=1|Row 4.*shorter than lag=1"
         yield "a value outside", [*good, [0, 2]], "Row 4.*outside of 0 to 1"
-    if name not in SEQUENCES | CHAINS:
+    if name in VALUES | {"gaussian mixture", "semi-supervised mixture", "joint mixture"}:
         yield "more components than rows", good[:1], r"1 row \(n=1\) cannot start"
 
 
@@ -121,7 +138,13 @@ def test_good_rows_are_fitted(name):
     assert np.isfinite(model.seq_log_density(payload)).all()
 
 
-@pytest.mark.parametrize("name", sorted(SEQUENCES | {"markov chain"}))
+def test_every_latent_model_and_chain_is_in_the_table():
+    kinds = ("mixle.stats.latent.", "mixle.stats.sequences.")
+    found = {getattr(st, name) for name in st.__all__ if name.endswith("Estimator")}
+    assert {kind for kind in found if kind.__module__.startswith(kinds)} == {type(e) for e, _ in LATENT.values()}
+
+
+@pytest.mark.parametrize("name", sorted(SEQUENCES | {"markov chain", "latent dirichlet allocation"}))
 def test_sequences_of_length_zero_and_one_take_part(name):
     good = LATENT[name][1]
     short = [[], good[0][:1], *good, []]

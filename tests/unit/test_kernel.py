@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bits import bits
-from mixle.stats import GaussianDistribution, MixtureDistribution
+from mixle.stats import CompositeDistribution, GaussianDistribution, MixtureDistribution
 from models import MODELS
 
 
@@ -30,4 +30,4 @@ def test_a_kernel_follows_its_model_and_refuses_other_engines():
     with pytest.raises(ValueError, match="engine 'torch' is not supported"):
         model.kernel("torch")
     with pytest.raises(ValueError, match="conjugate priors are not supported"):
-        model.set_prior(model)
+        CompositeDistribution(tuple(model.components)).set_prior(model)

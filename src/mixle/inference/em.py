@@ -122,7 +122,8 @@ def optimize(
     on_step : callable, optional
         Called with an `EMStep` after every iteration.
     monotone : bool, optional
-        False accepts every finite step.
+        False accepts every finite step; by default steps may not lower the objective, but for an estimator (or a part
+        of it) that says ``ascends = False``.
     track_best : bool, optional
         False returns the last accepted model instead of the best.
     seed : int, optional

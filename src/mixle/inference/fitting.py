@@ -24,7 +24,7 @@ from mixle.inference.progress import Progress, live_of
 from mixle.inference.provenance import FitProvenance, attach
 from mixle.inference.resident import Resident
 from mixle.inference.squarem import SquaremSteps
-from mixle.inference.stopping import Score, StopRule
+from mixle.inference.stopping import Score, StopRule, ascends
 from mixle.utils.parallel.folding.inputs import check_probability
 
 __all__ = ["Fit", "Fitted", "NoObjective", "warn_all"]
@@ -123,7 +123,8 @@ class Fit:
         if print_iter is not None:
             print_iter = check_cap("print_iter", print_iter, 0)
         tol = check_positive("tol", settings.get("tol"))
-        rule = StopRule(check_delta(settings["delta"]), settings.get("monotone") is not False, tol)
+        wanted = settings.get("monotone")
+        rule = StopRule(check_delta(settings["delta"]), ascends(chosen) if wanted is None else wanted is not False, tol)
         cap, deadline = check_cap("max_its", settings["max_its"], 1), _deadline(settings)
         live = live_of(settings, rule, deadline)
         loop = Loop(

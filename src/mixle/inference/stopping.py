@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["Score", "StopRule", "Verdict", "rounding"]
+from mixle.stats.contract import parts_of
+
+__all__ = ["Score", "StopRule", "Verdict", "ascends", "rounding"]
 
 
 def rounding(objective: float) -> float:
@@ -19,6 +21,12 @@ def rounding(objective: float) -> float:
     8.0
     """
     return 8.0 * sys.float_info.epsilon * abs(objective)
+
+
+def ascends(estimator: Any) -> bool:
+    """Return whether no step of an estimator lowers the objective: it and its parts say so, or say nothing."""
+    own = bool(getattr(estimator, "ascends", True))
+    return own and all(ascends(part) for _, part in parts_of(estimator))
 
 
 class Score(NamedTuple):

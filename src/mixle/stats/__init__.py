@@ -98,6 +98,8 @@ if TYPE_CHECKING:
     from mixle.stats.latent.hmm_estimator import HiddenMarkovEstimator, HiddenMarkovModelEstimator
     from mixle.stats.latent.joint_mixture import JointMixtureDistribution
     from mixle.stats.latent.joint_mixture_estimator import JointMixtureEstimator
+    from mixle.stats.latent.lda import LDADistribution
+    from mixle.stats.latent.lda_estimator import LDAEstimator
     from mixle.stats.latent.mixture import MixtureDistribution, MixtureEstimator
     from mixle.stats.latent.probabilistic_pca import ProbabilisticPCADistribution, ProbabilisticPCAEstimator
     from mixle.stats.latent.semi_supervised import SemiSupervisedMixtureDistribution, SemiSupervisedMixtureEstimator
@@ -183,6 +185,8 @@ __all__ = [
     "JointMixtureDistribution",
     "JointMixtureEstimator",
     "KeyValidationError",
+    "LDADistribution",
+    "LDAEstimator",
     "LaplaceDistribution",
     "LaplaceEstimator",
     "LogGaussianDistribution",
@@ -351,6 +355,8 @@ _HOMES = {
     "latent.heterogeneous_mixture": ("HeterogeneousMixtureDistribution", "HeterogeneousMixtureEstimator"),
     "latent.hierarchical_estimator": ("HierarchicalMixtureEstimator",),
     "latent.hierarchical_mixture": ("HierarchicalMixtureDistribution",),
+    "latent.lda": ("LDADistribution",),
+    "latent.lda_estimator": ("LDAEstimator",),
     "latent.hmm": ("HiddenMarkovModelDistribution",),
     "latent.hmm_estimator": ("HiddenMarkovEstimator", "HiddenMarkovModelEstimator"),
     "latent.joint_mixture": ("JointMixtureDistribution",),

@@ -25,6 +25,7 @@ import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.errors import SupportError
+from mixle.stats.carried import CarriesPrior
 from mixle.stats.contract import (
     Column,
     DataSequenceEncoder,
@@ -266,30 +267,12 @@ class LeafFactory(StatisticAccumulatorFactory):
         return LeafAccumulator(self.leaf, self.name, self.keys)
 
 
-class LeafDistribution(SequenceEncodableProbabilityDistribution):
+class LeafDistribution(CarriesPrior, SequenceEncodableProbabilityDistribution):
     """A distribution whose facts stand in a `Leaf`."""
 
     leaf: Leaf
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
-    _extras: ClassVar[tuple[str, ...]] = ("prior",)
     keys: Any = None
-    prior: Any = None
-
-    def get_prior(self) -> Any:
-        """Return the conjugate prior of the parameters, or None; after a fit with a prior it is the posterior."""
-        return self.prior
-
-    def set_prior(self, prior: Any) -> None:
-        """Set the conjugate prior of the parameters; None takes it away.
-
-        Raises
-        ------
-        ValueError
-            If it is not conjugate to this family, or has no mode.
-        """
-        from mixle.stats.priors import check_prior
-
-        self.prior = check_prior(prior, self.leaf.name)
 
     def _finish(self, name: str | None, keys: Any) -> None:
         self.name, self.keys = name, keys

@@ -25,7 +25,7 @@ from mixle.stats.parameter_laws import (
 )
 from mixle.stats.sums import Moments
 
-__all__ = ["BETA", "CONJUGATES", "Conjugate", "check_prior", "check_weight_prior", "prior_alpha"]
+__all__ = ["BETA", "CONJUGATES", "Conjugate", "check_prior", "check_weight_prior", "prior_alpha", "weight_posterior"]
 
 
 class Conjugate(ABC):
@@ -298,3 +298,12 @@ def check_weight_prior(prior: Any, count: int, family: str) -> Any:
 def prior_alpha(prior: Any, count: int) -> np.ndarray:
     """Return the concentrations of `count` weights."""
     return np.broadcast_to(np.asarray(prior.alpha, float), (count,))
+
+
+def weight_posterior(prior: Any, counts: np.ndarray) -> Any:
+    """Return the Dirichlet law of weights after these counts; the prior itself where there is none or one weight."""
+    if prior is None or len(counts) < 2:
+        return prior
+    from mixle.stats.families.dirichlet import DirichletDistribution
+
+    return DirichletDistribution(prior_alpha(prior, len(counts)) + counts)

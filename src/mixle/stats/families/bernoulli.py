@@ -105,9 +105,10 @@ class BernoulliDistribution(LeafDistribution):
         return BernoulliSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> BernoulliEstimator:
-        """Return the estimator; `pseudo_count` weighs this probability as a prior."""
+        """Return the estimator; `pseudo_count` weighs this probability as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         prior = None if pseudo_count is None else self.p
-        return BernoulliEstimator(pseudo_count, prior, self.name, self.keys)
+        return self._under_prior(BernoulliEstimator(pseudo_count, prior, self.name, self.keys))
 
 
 class BernoulliSampler(DistributionSampler):

@@ -96,9 +96,12 @@ class CategoricalDistribution(LeafDistribution):
         return CategoricalSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> CategoricalEstimator:
-        """Return the estimator; `pseudo_count` weighs these probabilities as a prior."""
+        """Return the estimator; `pseudo_count` weighs these probabilities as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         prior = None if pseudo_count is None else dict(self.pmap)
-        return CategoricalEstimator(pseudo_count, prior, self.default_value > 0.0, self.name, self.keys)
+        return self._under_prior(
+            CategoricalEstimator(pseudo_count, prior, self.default_value > 0.0, self.name, self.keys)
+        )
 
 
 class CategoricalSampler(DistributionSampler):

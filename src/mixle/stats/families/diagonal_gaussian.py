@@ -79,13 +79,16 @@ class DiagonalGaussianDistribution(LeafDistribution):
         return DiagonalGaussianSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> DiagonalGaussianEstimator:
-        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior."""
+        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         count, prior = (None, None), (None, None)
         if pseudo_count is not None:
-            return DiagonalGaussianEstimator(
-                self.dim, (pseudo_count, pseudo_count), (self.mu, self.covar), self.name, self.keys
+            return self._under_prior(
+                DiagonalGaussianEstimator(
+                    self.dim, (pseudo_count, pseudo_count), (self.mu, self.covar), self.name, self.keys
+                )
             )
-        return DiagonalGaussianEstimator(self.dim, count, prior, self.name, self.keys)
+        return self._under_prior(DiagonalGaussianEstimator(self.dim, count, prior, self.name, self.keys))
 
 
 class DiagonalGaussianSampler(DistributionSampler):

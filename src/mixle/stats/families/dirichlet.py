@@ -190,7 +190,7 @@ class DirichletEstimator(LeafEstimator):
         return repaired(model, "Dirichlet: a shape was held at its bound") if held else model
 
 
-def dirichlet_shapes(mean_logs: np.ndarray, delta: float = 1e-8) -> np.ndarray:
+def dirichlet_shapes(mean_logs: np.ndarray, delta: float = 1e-8, iterations: int = 200) -> np.ndarray:
     """Return the shapes α with ``ψ(αⱼ) − ψ(Σα) = mean_logs[j]``, within the bounds of estimated shapes.
 
     Parameters
@@ -199,6 +199,8 @@ def dirichlet_shapes(mean_logs: np.ndarray, delta: float = 1e-8) -> np.ndarray:
         Means of the logarithms of shares.
     delta : float
         Largest change of log α at which to stop.
+    iterations : int
+        Steps at most.
 
     Examples
     --------
@@ -211,7 +213,7 @@ def dirichlet_shapes(mean_logs: np.ndarray, delta: float = 1e-8) -> np.ndarray:
         return np.asarray(np.clip(LARGEST * shares / shares.max(), SMALLEST, LARGEST))
     alpha = np.clip(shares / shares.sum() * (0.5 * (len(shares) - 1) / missing), SMALLEST, LARGEST)
     value = _likelihood(alpha, mean_logs)
-    for _ in range(200):
+    for _ in range(iterations):
         step = _newton(alpha, mean_logs)
         scale = 1.0
         for _ in range(60):

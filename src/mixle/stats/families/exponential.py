@@ -73,9 +73,10 @@ class ExponentialDistribution(LeafDistribution):
         return ExponentialSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> ExponentialEstimator:
-        """Return the estimator; `pseudo_count` weighs this mean as a prior."""
+        """Return the estimator; `pseudo_count` weighs this mean as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         prior = None if pseudo_count is None else self.beta
-        return ExponentialEstimator(pseudo_count, prior, self.name, self.keys)
+        return self._under_prior(ExponentialEstimator(pseudo_count, prior, self.name, self.keys))
 
 
 class ExponentialSampler(NumberSampler):

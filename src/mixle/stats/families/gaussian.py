@@ -91,11 +91,17 @@ class GaussianDistribution(LeafDistribution):
         return GaussianSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> GaussianEstimator:
-        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior."""
+        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         if pseudo_count is None:
-            return GaussianEstimator(name=self.name, keys=self.keys)
-        return GaussianEstimator(
-            pseudo_count=(pseudo_count, pseudo_count), suff_stat=(self.mu, self.sigma2), name=self.name, keys=self.keys
+            return self._under_prior(GaussianEstimator(name=self.name, keys=self.keys))
+        return self._under_prior(
+            GaussianEstimator(
+                pseudo_count=(pseudo_count, pseudo_count),
+                suff_stat=(self.mu, self.sigma2),
+                name=self.name,
+                keys=self.keys,
+            )
         )
 
 

@@ -94,9 +94,10 @@ class GeometricDistribution(LeafDistribution):
         return GeometricSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> GeometricEstimator:
-        """Return the estimator; `pseudo_count` weighs this probability as a prior."""
+        """Return the estimator; `pseudo_count` weighs this probability as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         prior = None if pseudo_count is None else self.p
-        return GeometricEstimator(pseudo_count, prior, self.name, self.keys)
+        return self._under_prior(GeometricEstimator(pseudo_count, prior, self.name, self.keys))
 
 
 class GeometricSampler(DistributionSampler):

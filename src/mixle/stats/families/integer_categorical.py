@@ -159,9 +159,12 @@ class IntegerCategoricalDistribution(LeafDistribution):
         return IntegerCategoricalSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> IntegerCategoricalEstimator:
-        """Return the estimator over the same range; `pseudo_count` weighs these probabilities as a prior."""
+        """Return the estimator over the same range; `pseudo_count` weighs this law as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         prior = None if pseudo_count is None else (self.min_val, self.p_vec)
-        return IntegerCategoricalEstimator(self.min_val, self.max_val, pseudo_count, prior, self.name, self.keys)
+        return self._under_prior(
+            IntegerCategoricalEstimator(self.min_val, self.max_val, pseudo_count, prior, self.name, self.keys)
+        )
 
 
 class IntegerCategoricalSampler(DistributionSampler):

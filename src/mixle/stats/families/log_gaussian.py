@@ -80,11 +80,12 @@ class LogGaussianDistribution(LeafDistribution):
         return LogGaussianSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> LogGaussianEstimator:
-        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior."""
+        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         if pseudo_count is None:
-            return LogGaussianEstimator(name=self.name, keys=self.keys)
+            return self._under_prior(LogGaussianEstimator(name=self.name, keys=self.keys))
         pair = (pseudo_count, pseudo_count)
-        return LogGaussianEstimator(pair, (self.mu, self.sigma2), name=self.name, keys=self.keys)
+        return self._under_prior(LogGaussianEstimator(pair, (self.mu, self.sigma2), name=self.name, keys=self.keys))
 
 
 class LogGaussianSampler(NumberSampler):

@@ -102,11 +102,14 @@ class MultivariateGaussianDistribution(LeafDistribution):
         return MultivariateGaussianSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> MultivariateGaussianEstimator:
-        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior."""
+        """Return the estimator; `pseudo_count` weighs this distribution's parameters as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         if pseudo_count is None:
-            return MultivariateGaussianEstimator(self.dim, name=self.name, keys=self.keys)
+            return self._under_prior(MultivariateGaussianEstimator(self.dim, name=self.name, keys=self.keys))
         pair = (pseudo_count, pseudo_count)
-        return MultivariateGaussianEstimator(self.dim, pair, (self.mu, self.covar), self.name, self.keys)
+        return self._under_prior(
+            MultivariateGaussianEstimator(self.dim, pair, (self.mu, self.covar), self.name, self.keys)
+        )
 
 
 class MultivariateGaussianSampler(DistributionSampler):

@@ -84,9 +84,10 @@ class PoissonDistribution(LeafDistribution):
         return PoissonSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> PoissonEstimator:
-        """Return the estimator; `pseudo_count` weighs this mean as a prior."""
+        """Return the estimator; `pseudo_count` weighs this mean as a prior, unless it has one."""
+        pseudo_count = self._weight(pseudo_count)
         prior = None if pseudo_count is None else self.lam
-        return PoissonEstimator(pseudo_count, prior, self.name, self.keys)
+        return self._under_prior(PoissonEstimator(pseudo_count, prior, self.name, self.keys))
 
 
 class PoissonSampler(DistributionSampler):

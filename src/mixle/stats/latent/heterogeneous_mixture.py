@@ -27,6 +27,8 @@ class HeterogeneousMixtureDistribution(MixtureDistribution):
         Another name of `w`.
     keys : (hashable, hashable)
         Tying keys of the weights and of the components.
+    prior : conjugate law, optional
+        Dirichlet law of the weights, carried along.
 
     Examples
     --------

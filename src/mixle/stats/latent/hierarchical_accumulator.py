@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle._limits import one_blas_thread
-from mixle.stats.contract import Column, SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
-from mixle.stats.latent.hierarchical_walk import HierarchicalWalk, owners_of
+from mixle.stats.contract import Column, StatisticAccumulatorFactory
+from mixle.stats.latent.hierarchical_walk import HierarchicalWalk
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
 from mixle.stats.latent.hmm_start import Start, seeded_here
-from mixle.stats.latent.mixture_accumulator import MixtureAccumulator
+from mixle.stats.latent.sequence_accumulator import SequenceModelAccumulator
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.starts import Centres, near_hard
 from mixle.stats.sums import BLOCK, block_sum, signed_suff_stat
@@ -49,6 +49,11 @@ class HierarchicalStatistics(NamedTuple):
         """Return the statistic with every weight times `c`."""
         topics, length = signed_suff_stat(self.topics, c), signed_suff_stat(self.length, c)
         return HierarchicalStatistics(self.topic_counts * c, self.mixture_counts * c, topics, length)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Return the weight of each topic, shape (K,)."""
+        return np.asarray(np.add.reduce(np.asarray(self.topic_counts, float), axis=0))
 
     @property
     def children(self) -> tuple[Any, ...]:
@@ -97,14 +102,14 @@ class HierarchicalFactory(StatisticAccumulatorFactory):
         return HierarchicalMixtureEstimatorAccumulator(self.estimators, self.mixtures, self.length.make(), self.keys)
 
 
-class HierarchicalMixtureEstimatorAccumulator(SequenceEncodableStatisticAccumulator):
+class HierarchicalMixtureEstimatorAccumulator(SequenceModelAccumulator):
     """Accumulator of a `HierarchicalMixtureEstimator`."""
 
+    _counts = (("topic_counts", "mixture_counts"),)
+
     def __init__(self, estimators: Sequence[Any], mixtures: int, length: Any, keys: tuple[Any, Any]) -> None:
-        self.weight_key, topic_key = keys
-        self.states = len(estimators)  # the name under which a start knows the number of topics
-        self.emissions = MixtureAccumulator(estimators, (None, topic_key))
-        self.length = length
+        super().__init__(estimators, length, keys[1])
+        self.own_keys = keys[:1]
         self.topic_counts, self.mixture_counts = np.zeros((mixtures, self.states)), np.zeros(mixtures)
 
     @one_blas_thread()
@@ -135,37 +140,9 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceEncodableStatisticAccumula
         self.length.seq_update(x.lengths, kept, estimate.len_dist)
         return block_sum(np.where(possible, density, 0.0), weights), int((~possible & (own > 0.0)).sum())
 
-    def seq_update(self, x: Chains, weights: np.ndarray, estimate: Any) -> None:
-        """Add encoded sequences under the model `estimate`."""
-        self.seq_update_scored(x, weights, estimate)
-
-    def start(self, enc: Chains, draws: np.ndarray, centres: Any, p: float, weights: Any = None) -> None:
-        """Add the sequences whose draw is below `p`: elements to topics, sequences to the mixture of like shares.
-
-        Parameters
-        ----------
-        enc : Chains
-            Encoded sequences.
-        draws : ndarray, shape (n,)
-            One uniform number per sequence.
-        centres : HierarchicalStart
-            What the estimator's `seed_start` returned.
-        p : float
-            Share of sequences to keep.
-        weights : ndarray, shape (n,), optional
-            Weights of the sequences.
-        """
-        from numpy.random import RandomState
-
-        kept = np.where(draws < p, 1.0 if weights is None else weights, 0.0)
-        if kept.any():
-            self._begin(enc, kept, centres, RandomState(int(float(draws[0]) * (2**32 - 1))))
-
-    def seq_initialize(self, x: Chains, weights: np.ndarray, rng: Any) -> None:
-        """Add encoded sequences before there is a model, topics seeded among them, mixtures dealt by chance."""
-        if weights.any():
-            topics = seeded_here(self, x, weights, rng) or Start(self.states)
-            self._begin(x, weights, HierarchicalStart(topics, None, len(self.mixture_counts)), rng)
+    def _seeded(self, x: Chains, weights: np.ndarray, rng: Any) -> HierarchicalStart:
+        topics = seeded_here(self, x, weights, rng) or Start(self.states)
+        return HierarchicalStart(topics, None, len(self.mixture_counts))  # mixtures are dealt by chance
 
     def _begin(self, x: Chains, weights: np.ndarray, start: HierarchicalStart, rng: Any) -> None:
         self.length.seq_initialize(x.lengths, weights, rng)
@@ -173,7 +150,7 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceEncodableStatisticAccumula
         begun = start.topics.assign(encoder, x, weights, rng) if x.total else None
         if begun is not None:
             self.emissions.initialize_given(x.elements, x.total, begun.given, rng, start.topics.parts)
-        owners = owners_of(x)
+        owners = x.owners()
         count = len(self.mixture_counts)
         if start.mixtures is None or not x.total:
             shares = rng.dirichlet(np.full(count, 1.0 / count), size=x.rows).T
@@ -194,10 +171,7 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceEncodableStatisticAccumula
     def combine(self, suff_stat: Any) -> HierarchicalMixtureEstimatorAccumulator:
         """Add another statistic."""
         stat = self._checked(suff_stat)
-        self.topic_counts = self.topic_counts + np.asarray(stat.topic_counts, float)
-        self.mixture_counts = self.mixture_counts + np.asarray(stat.mixture_counts, float)
-        self.emissions.combine(_mixed(stat))
-        self.length.combine(stat.length)
+        self._merge(stat, stat.counts, stat.topics)
         return self
 
     def _checked(self, value: Any) -> HierarchicalStatistics:
@@ -209,43 +183,15 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceEncodableStatisticAccumula
 
     def value(self) -> HierarchicalStatistics:
         """Return the statistic; nothing in it is shared with this accumulator."""
-        value = self.emissions.value()
-        topics = value if isinstance(value, StackedStatistic) else value[1]
+        topics = self._element_value()[1]
         return HierarchicalStatistics(self.topic_counts.copy(), self.mixture_counts.copy(), topics, self.length.value())
 
     def from_value(self, x: Any) -> HierarchicalMixtureEstimatorAccumulator:
         """Replace the statistic."""
         stat = self._checked(x)
-        self.topic_counts = np.array(stat.topic_counts, float)
-        self.mixture_counts = np.array(stat.mixture_counts, float)
-        self.emissions.from_value(_mixed(stat))
-        self.length.from_value(stat.length)
+        self._take(stat, stat.counts, stat.topics)
         return self
-
-    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
-        """Pool weights and topics under their keys, then the children's own keys."""
-        if self.weight_key is not None:
-            mine = (self.topic_counts, self.mixture_counts)
-            pooled = stats_dict.setdefault(self.weight_key, tuple(np.zeros_like(part) for part in mine))
-            for i, part in enumerate(mine):
-                np.add(pooled[i], part, out=pooled[i])
-        self.emissions.key_merge(stats_dict)
-        self.length.key_merge(stats_dict)
-
-    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
-        """Take the pooled weights and topics."""
-        if self.weight_key is not None and self.weight_key in stats_dict:
-            self.topic_counts, self.mixture_counts = (part.copy() for part in stats_dict[self.weight_key])
-        self.emissions.key_replace(stats_dict)
-        self.length.key_replace(stats_dict)
 
     def acc_to_encoder(self) -> HiddenMarkovDataEncoder:
         """Return the encoder."""
         return HiddenMarkovDataEncoder(self.emissions.acc_to_encoder(), self.length.acc_to_encoder())
-
-
-def _mixed(stat: HierarchicalStatistics) -> Any:
-    """Return the statistic of the topics as a mixture has it."""
-    if isinstance(stat.topics, StackedStatistic):
-        return stat.topics
-    return np.add.reduce(np.asarray(stat.topic_counts, float), axis=0), tuple(stat.topics)

@@ -12,7 +12,7 @@ from mixle.stats.kinds import LOG_ZERO, log_or_floor
 from mixle.stats.latent.hmm_encoder import Chains
 from mixle.stats.stacking.walk import Walk
 
-__all__ = ["HierarchicalWalk", "RowScores", "owners_of"]
+__all__ = ["HierarchicalWalk", "RowScores"]
 
 #: An element whose weighted sum falls below this is worked on in log space.
 TINY = 2.0**-500
@@ -55,7 +55,7 @@ class HierarchicalWalk:
         self.w, self.taus, self.x = w, taus, x
         count = len(topics)
         self.elements = Walk(topics, np.full(count, 1.0 / count), np.zeros(count), x.elements, x.total)
-        self.owners = owners_of(x)
+        self.owners = x.owners()
 
     def _blocks(self) -> Iterator[Elements]:
         for start, stop, out in self.elements.log_densities():
@@ -139,12 +139,6 @@ class HierarchicalWalk:
             out += part
             if counts is not None:
                 counts[m] += np.add.reduce(part, axis=1)
-
-
-def owners_of(x: Chains) -> np.ndarray:
-    """Return the sequence of each element, in the order of the batches."""
-    owners = [batch.rows[batch.ranks()] for batch in x.batches()]
-    return np.concatenate(owners) if owners else np.zeros(0, np.int64)
 
 
 def _log_sum(logs: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixle.stats.chain_priors import check_chain_prior
 from mixle.stats.combinators.null import NullDistribution
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution, parts_given
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
@@ -49,8 +50,8 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
         Taken and not needed: there is one path.
     weights : array_like, optional
         Another name of `w`.
-    prior : None
-        Not built in.
+    prior : (Dirichlet law, Dirichlet law or sequence of them), optional
+        Laws of the initial probabilities and of each row of transitions, which `estimator` hands on.
     terminal_states : sequence of int, optional
         A sequence ends in one of these states and is nowhere else in one; its length then follows from the chain and
         `len_dist` is not scored.
@@ -80,6 +81,7 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
 
     _fields: ClassVar[tuple[str, ...]] = ("topics", "w", "transitions")
     _keyword_fields: ClassVar[tuple[str, ...]] = ("taus", "len_dist", "name", "terminal_states", "keys")
+    _extras: ClassVar[tuple[str, ...]] = ("prior",)
 
     def __init__(
         self,
@@ -92,12 +94,12 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
         terminal_values: None = None,
         use_numba: bool | None = None,
         weights: Any = None,
-        prior: None = None,
+        prior: Any = None,
         terminal_states: Sequence[int] | None = None,
         components: Sequence[Any] | None = None,
         keys: tuple[Any, Any, Any] | None = None,
     ) -> None:
-        not_built_in(terminal_values=terminal_values, prior=prior)
+        not_built_in(terminal_values=terminal_values)
         given = topics if topics is not None else components
         self.topics = [] if given is None else list(parts_given(given, "HiddenMarkovModel"))
         if not self.topics:
@@ -116,6 +118,21 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
         self.len_dist = NullDistribution() if len_dist is None else len_dist
         self.name, self.use_numba = name, use_numba
         self.keys: tuple[Any, Any, Any] = (None, None, None) if keys is None else (keys[0], keys[1], keys[2])
+        self.set_prior(prior)
+
+    def get_prior(self) -> Any:
+        """Return the laws of the initial probabilities and of the rows, or None; after a fit, the posterior."""
+        return self.prior
+
+    def set_prior(self, prior: Any) -> None:
+        """Set the Dirichlet laws of the initial probabilities and of the rows of transitions, or None.
+
+        Raises
+        ------
+        ValueError
+            If it is of another form, has no mode, or is of another number of states.
+        """
+        self.prior = check_chain_prior(prior, len(self.w), "HiddenMarkovModel")
 
     @property
     def components(self) -> list[Any]:
@@ -241,16 +258,18 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
         return HiddenMarkovSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> Any:
-        """Return the estimator; `pseudo_count` weighs this model's own parameters as a prior."""
+        """Return the estimator; `pseudo_count` weighs this model's own parameters as a prior, unless it has one."""
         from mixle.stats.latent.hmm_estimator import HiddenMarkovEstimator
 
-        prior = None if pseudo_count is None else (self.w, self.transitions)
+        count = pseudo_count if self.prior is None else None
+        prior = None if count is None else (self.w, self.transitions)
         return HiddenMarkovEstimator(
             [topic.estimator(pseudo_count) for topic in self.emissions],
             self.len_dist.estimator(pseudo_count),
-            pseudo_count,
+            count,
             self.name,
             self.keys,
+            prior=self.prior,
             terminal_states=self.terminal_states,
             suff_stat=prior,
         )

@@ -7,26 +7,18 @@ import numpy as np
 from mixle.stats.kinds import LOG_ZERO
 from mixle.stats.latent.hmm_batches import Batch
 from mixle.stats.latent.hmm_encoder import Chains
+from mixle.stats.latent.hmm_scratch import Scratch
+from mixle.stats.stacking.features import aligned
 from mixle.stats.stacking.natural import impossible
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.sums import BLOCK
 
-__all__ = ["Emissions", "buffer", "padded"]
+__all__ = ["Emissions", "padded"]
 
 
 def padded(n: int) -> int:
     """Return the next multiple of 8."""
     return -(-n // 8) * 8
-
-
-def buffer(rows: int, columns: int) -> np.ndarray:
-    """Return an array whose rows start on cache lines, an odd number of them apart; its last 8 columns are zero."""
-    stride = padded(columns) // 8 | 1
-    raw = np.empty(rows * stride * 64 + 64, np.uint8)
-    offset = -raw.ctypes.data % 64
-    whole = raw[offset : offset + rows * stride * 64].view(float).reshape(rows, stride * 8)
-    whole[:, columns - 8 :] = 0.0
-    return whole[:, :columns]
 
 
 class Emissions:
@@ -42,6 +34,8 @@ class Emissions:
         States that the last element of a sequence is in, and no other.
     elements : int
         Elements of the largest batch.
+    scratch : Scratch
+        Where work space comes from.
 
     Attributes
     ----------
@@ -51,15 +45,17 @@ class Emissions:
         Logarithms of these divisors.
     """
 
-    def __init__(self, walk: Walk, payload: Chains, terminal: np.ndarray | None, elements: int) -> None:
+    def __init__(
+        self, walk: Walk, payload: Chains, terminal: np.ndarray | None, elements: int, scratch: Scratch
+    ) -> None:
         self.walk, self.payload, self.terminal = walk, payload, terminal
-        self.b = buffer(walk.count, padded(elements) + 16)
-        self.top = np.empty(padded(elements) + 16)
+        self.b = scratch.buffer(walk.count, padded(elements) + 16)
+        self.top = scratch.borrow(padded(elements) + 16)
         table = walk.label_table() if terminal is None else None
         if table is not None:  # a label's emissions are found once, not once per element
             tops = np.maximum.reduce(table, axis=0)
             table = np.exp(table - tops)
-            self._tops = tops
+            self._tops, self._found = tops, np.empty(walk.count * BLOCK)
         self._table = table
 
     def fill(self, batch: Batch) -> np.ndarray:
@@ -71,7 +67,9 @@ class Emissions:
                 self._fill_block(batch, start, stop)
             else:
                 columns = self.walk.label_columns(batch.offset + start, batch.offset + stop)
-                np.take(self._table, columns, axis=1, out=self.b[:, start:stop], mode="clip")
+                found = self._found[: len(self._table) * len(columns)].reshape(len(self._table), -1)
+                np.take(self._table, columns, axis=1, out=found, mode="clip")  # into rows apart it would copy twice
+                self.b[:, start:stop] = found
                 np.take(self._tops, columns, out=self.top[start:stop], mode="clip")
             top = self.top[start:stop]
             if top.min() <= LOG_ZERO / 10:
@@ -98,7 +96,7 @@ class Emissions:
     def logs_at(self, batch: Batch, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-densities (K, n) and base measures (n,) of the elements of a batch at `columns`."""
         logs, base = np.empty((self.walk.count, len(columns))), np.zeros(len(columns))
-        out, measure = buffer(self.walk.count, BLOCK), np.empty(BLOCK)
+        out, measure = aligned(self.walk.count, BLOCK), np.empty(BLOCK)
         blocks = columns // BLOCK
         for block in np.unique(blocks).tolist():
             start = block * BLOCK

@@ -15,7 +15,7 @@ from mixle.stats.contract import Column, DataSequenceEncoder
 from mixle.stats.latent.hmm_batches import Batch, batches, ends_of, places, sources
 from mixle.stats.latent.hmm_take import take
 
-__all__ = ["PICKS", "Chains", "HiddenMarkovDataEncoder", "picked"]
+__all__ = ["PICKS", "Chains", "HiddenMarkovDataEncoder", "at_places", "picked"]
 
 #: Elements that a sequence shows to a start.
 PICKS = 128
@@ -51,6 +51,15 @@ class Chains(NamedTuple):
     def batches(self) -> list[Batch]:
         """Return the batches of the sequences."""
         return batches(self.sizes)
+
+    def owners(self) -> np.ndarray:
+        """Return the sequence of each element, in the order of the batches."""
+        owners = [batch.rows[batch.ranks()] for batch in self.batches()]
+        return np.concatenate(owners) if owners else np.zeros(0, np.int64)
+
+    def spread(self, weights: np.ndarray) -> np.ndarray:
+        """Return the weight of each element: that of its sequence."""
+        return np.asarray(weights[self.owners()])
 
 
 class HiddenMarkovDataEncoder(DataSequenceEncoder):
@@ -111,7 +120,7 @@ class HiddenMarkovDataEncoder(DataSequenceEncoder):
         if not elements:
             return None if elements is None else []
         where = _pick(part)
-        return [_at(column, places) for places in where.T for column in elements]
+        return [at_places(column, places) for places in where.T for column in elements]
 
 
 def _ordered(rows: Sequence[Any], sizes: np.ndarray) -> Sequence[Any]:
@@ -137,7 +146,8 @@ def _pick(part: Chains) -> np.ndarray:
     return result
 
 
-def _at(column: Column, places: np.ndarray) -> Column:
+def at_places(column: Column, places: np.ndarray) -> Column:
+    """Return the column of the rows at `places`; place -1 is a missing value."""
     gone = places < 0
     values = column.values[places] if len(column.values) else np.zeros(len(places), column.values.dtype)
     missing = gone if column.missing is None else gone | column.missing[places] if len(column.missing) else gone

@@ -14,9 +14,10 @@ import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.stats.latent.hmm_batches import Batch, batch_of
-from mixle.stats.latent.hmm_emissions import Emissions, buffer, padded
+from mixle.stats.latent.hmm_emissions import Emissions, padded
 from mixle.stats.latent.hmm_encoder import Chains
 from mixle.stats.latent.hmm_logspace import log_passes
+from mixle.stats.latent.hmm_scratch import Scratch
 from mixle.stats.latent.hmm_segments import Ends, ends_of_segments
 from mixle.stats.stacking.features import product
 from mixle.stats.stacking.walk import Walk
@@ -93,9 +94,11 @@ class Passes:
         self.batches = payload.batches()
         elements = max((batch.total for batch in self.batches), default=0)
         widest = max((len(batch.rows) for batch in self.batches), default=0)
-        self.emissions = Emissions(walk, payload, chain.terminal, elements)
-        self.alpha, self.scale = buffer(self.count, padded(elements) + 16), np.empty(padded(elements) + 16)
-        self._one, self._two = buffer(self.count, padded(widest)), buffer(self.count, padded(widest))
+        self._scratch = scratch = Scratch()
+        self.emissions = Emissions(walk, payload, chain.terminal, elements, scratch)
+        self.alpha = scratch.buffer(self.count, padded(elements) + 16)
+        self.scale = scratch.borrow(padded(elements) + 16)
+        self._one, self._two = (scratch.buffer(self.count, padded(widest)) for _ in range(2))
         self._inverse = np.empty(padded(widest))
         self.into = np.ascontiguousarray(chain.transitions.T)
 

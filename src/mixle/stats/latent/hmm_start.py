@@ -92,9 +92,9 @@ class Start:
         centres = seed_components(estimators, _clustered(sample, states, rng), sample, rng)
         return cls(states, centres, None, centres.parts)
 
-    def assign(self, encoder: Any, x: Chains, weights: np.ndarray, rng: Any) -> Begun:
-        """Return the assignment of the elements of encoded sequences with these weights."""
-        spread = np.concatenate([weights[batch.rows][batch.ranks()] for batch in x.batches()])
+    def assign(self, encoder: Any, x: Any, weights: np.ndarray, rng: Any) -> Begun:
+        """Return the assignment of the elements of encoded sequences, or of words of documents, with these weights."""
+        spread = x.spread(weights)
         chance = None
         if self.centres is None and self.affinities is None:
             chance = rng.dirichlet(np.full(self.states, 1.0 / self.states**2), size=x.total).T
@@ -175,7 +175,7 @@ class Begun:
         return (1.0 - EVEN) * initial + EVEN * even, moves
 
 
-def seeded_here(accumulator: Any, x: Chains, weights: np.ndarray, rng: Any) -> Start | None:
+def seeded_here(accumulator: Any, x: Any, weights: np.ndarray, rng: Any) -> Start | None:
     """Return a start seeded among sequences of positive weight; None if their elements have no columns."""
     kept = np.flatnonzero(weights > 0.0)
     if not kept.size or x.total == 0:

@@ -25,7 +25,7 @@ from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
 from mixle.stats.latent.mixture_encoder import mixture_encoder
 from mixle.stats.leaf import repaired
 from mixle.stats.parameter_laws import dirichlet_log_density
-from mixle.stats.priors import check_weight_prior, prior_alpha
+from mixle.stats.priors import check_weight_prior, prior_alpha, weight_posterior
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.starts import Centres, seed_centres, seed_components
 
@@ -47,6 +47,8 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         Another name of `w`.
     keys : (hashable, hashable)
         Tying keys of the weights and of the components.
+    prior : conjugate law, optional
+        Dirichlet law of the weights, which `estimator` hands on.
 
     Raises
     ------
@@ -63,6 +65,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
 
     _fields: ClassVar[tuple[str, ...]] = ("components", "w")
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
+    _extras: ClassVar[tuple[str, ...]] = ("prior",)
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         name: str | None = None,
         weights: Any = None,
         keys: tuple[Any, Any] | None = (None, None),
+        prior: Any = None,
     ) -> None:
         self.components = list(parts_given(components, "Mixture"))
         if not self.components:
@@ -83,6 +87,21 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
             raise ValueError(f"a mixture of {len(self.components)} components needs as many weights, got {len(self.w)}")
         self.name = name
         self.keys: tuple[Any, Any] = (None, None) if keys is None else (keys[0], keys[1])
+        self.set_prior(prior)
+
+    def get_prior(self) -> Any:
+        """Return the Dirichlet prior of the weights, or None; after a fit with a prior it is the posterior."""
+        return self.prior
+
+    def set_prior(self, prior: Any) -> None:
+        """Set the Dirichlet prior of the weights; None takes it away.
+
+        Raises
+        ------
+        ValueError
+            If it is none, has no mode, or is of another number of weights.
+        """
+        self.prior = check_weight_prior(prior, len(self.components), "Mixture")
 
     @property
     def num_components(self) -> int:
@@ -130,10 +149,11 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         return MixtureSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> MixtureEstimator:
-        """Return the estimator; `pseudo_count` weighs this mixture's parameters as a prior."""
+        """Return the estimator; `pseudo_count` weighs this mixture's parameters as a prior, unless it has one."""
         children = [component.estimator(pseudo_count) for component in self.components]
-        prior = None if pseudo_count is None else self.w
-        return MixtureEstimator(children, None, prior, pseudo_count, self.name, self.keys)
+        count = pseudo_count if self.prior is None else None
+        prior = None if count is None else self.w
+        return MixtureEstimator(children, None, prior, count, self.name, self.keys, self.prior)
 
     def decomposition(self) -> Decomposition:
         """Return the axis of the components."""
@@ -297,7 +317,9 @@ class MixtureEstimator(ParameterEstimator):
             estimator.estimate(None if tied else float(count), child)
             for estimator, count, child in zip(self.estimators, counts, children, strict=True)
         ]
-        return self._mixture(fitted, self._weights(counts, total))
+        model = self._mixture(fitted, self._weights(counts, total))
+        model.set_prior(weight_posterior(self.prior, counts))
+        return model
 
     def _mixture(self, components: list[Any], w: np.ndarray) -> Any:
         """Return the fitted distribution made of its parts."""
@@ -352,4 +374,6 @@ class MixtureEstimator(ParameterEstimator):
         notes = model.numerical_repairs()
         if empty:
             notes = (*notes, f"empty components kept as they were: {empty}")
-        return repaired(self._mixture(components, model.w), *notes)
+        kept = self._mixture(components, model.w)
+        kept.set_prior(model.prior)
+        return repaired(kept, *notes)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.errors import NonGenerativeMarkovChainError
+from mixle.stats.chain_priors import chain_log_density, check_label_prior, label_alphas, label_posterior
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.combinators.ragged import RaggedRows
 from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
@@ -39,6 +40,8 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
         Label carried along.
     keys : hashable, optional
         Tying key of the whole.
+    prior : (sequence of labels, Dirichlet law, Dirichlet laws of the rows), optional
+        Laws of the probabilities, which `estimator` hands on.
 
     Raises
     ------
@@ -54,6 +57,7 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
 
     _fields: ClassVar[tuple[str, ...]] = ("init_prob_map", "transition_map")
     _keyword_fields: ClassVar[tuple[str, ...]] = ("len_dist", "default_value", "name", "keys")
+    _extras: ClassVar[tuple[str, ...]] = ("prior",)
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
         default_value: float = 0.0,
         name: str | None = None,
         keys: Any = None,
+        prior: Any = None,
     ) -> None:
         if default_value != 0.0:
             raise ValueError(
@@ -83,6 +88,21 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
         self.transition_map = {s: dict(zip(self.states, row, strict=True)) for s, row in self._rows()}
         self.len_dist = NullDistribution() if len_dist is None else len_dist
         self.default_value, self.name, self.keys = 0.0, name, keys
+        self.set_prior(prior)
+
+    def get_prior(self) -> Any:
+        """Return labels, law of the first one and laws of the rows, or None; after a fit, the posterior."""
+        return self.prior
+
+    def set_prior(self, prior: Any) -> None:
+        """Set the prior, in the form of the constructor; None takes it away.
+
+        Raises
+        ------
+        ValueError
+            If it is of another form, or has no mode.
+        """
+        self.prior = check_label_prior(prior)
 
     def _rows(self) -> Iterable[tuple[Any, list[float]]]:
         return zip(self.states, self.transition_laws.tolist(), strict=True)
@@ -111,10 +131,11 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
         return MarkovChainSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> MarkovChainEstimator:
-        """Return the estimator; `pseudo_count` weighs this chain's own probabilities as a prior."""
-        prior = None if pseudo_count is None else (dict(self.init_prob_map), dict(self.transition_map))
+        """Return the estimator; `pseudo_count` weighs this chain's own probabilities as a prior, unless it has one."""
+        count = pseudo_count if self.prior is None else None
+        own = None if count is None else (dict(self.init_prob_map), dict(self.transition_map))
         length = self.len_dist.estimator(pseudo_count)
-        return MarkovChainEstimator(pseudo_count, None, length, self.name, self.keys, prior)
+        return MarkovChainEstimator(count, None, length, self.name, self.keys, own, self.prior)
 
     def stack_node(self) -> tuple[str, Any] | None:
         """Return None: rows of varying length do not stack."""
@@ -178,6 +199,10 @@ class MarkovChainEstimator(ParameterEstimator):
         Tying key of the whole.
     suff_stat : (dict, dict of dict), optional
         Prior probabilities, used with `pseudo_count`.
+    prior : (sequence of labels, Dirichlet law, Dirichlet laws of the rows), optional
+        Labels, the law of the probabilities of the first one, and the law of each label's row: in the order of the
+        labels, a dict by label, or one law for all rows. The fit is then the likeliest chain, and carries the posterior
+        as its prior. Labels that only the data show have a flat law.
 
     Notes
     -----
@@ -194,7 +219,7 @@ class MarkovChainEstimator(ParameterEstimator):
     _laws: ClassVar[tuple[str, ...]] = ("len_dist",)
     _fields: ClassVar[tuple[str, ...]] = ()
     _keyword_fields: ClassVar[tuple[str, ...]] = (
-        "pseudo_count", "levels", "len_estimator", "name", "keys", "suff_stat",
+        "pseudo_count", "levels", "len_estimator", "name", "keys", "suff_stat", "prior",
     )  # fmt: skip
 
     def __init__(
@@ -205,6 +230,7 @@ class MarkovChainEstimator(ParameterEstimator):
         name: str | None = None,
         keys: Any = None,
         suff_stat: tuple[Mapping[Any, float], Mapping[Any, Mapping[Any, float]]] | None = None,
+        prior: Any = None,
     ) -> None:
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.levels = None if levels is None else tuple(dict.fromkeys(levels))
@@ -213,6 +239,9 @@ class MarkovChainEstimator(ParameterEstimator):
         self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
         self.name, self.keys = name, keys
         self.suff_stat = None if suff_stat is None else (dict(suff_stat[0]), dict(suff_stat[1]))
+        self.prior = check_label_prior(prior)
+        if self.prior is not None and self.pseudo_count:
+            raise ValueError("MarkovChain: prior and pseudo_count are two priors; pass one of them")
 
     def accumulator_factory(self) -> MarkovChainFactory:
         """Return the factory."""
@@ -239,12 +268,17 @@ class MarkovChainEstimator(ParameterEstimator):
         prior = self.suff_stat if self.pseudo_count else None
         states = dict.fromkeys(stat.states)
         states.update(dict.fromkeys(() if prior is None else (*prior[0], *prior[1])))
+        states.update(dict.fromkeys(() if self.prior is None else self.prior[0]))
         labels = tuple(states)
         first, moves = _widened(stat, len(labels))
-        known = prior is not None or bool(self.pseudo_count and self.levels)
+        known = prior is not None or self.prior is not None or bool(self.pseudo_count and self.levels)
         if not labels or not (known or math.fsum(stat.initial_counts) > 0.0):
             raise ValueError("no sequence of positive weight shows a label: pass data, or pseudo_count= with levels=")
-        if prior is None:
+        after = None if self.prior is None else label_posterior(self.prior, labels, first, moves)
+        if self.prior is not None:
+            alpha = label_alphas(self.prior, labels)
+            first, moves = first + alpha.initial - 1.0, moves + alpha.rows - 1.0
+        elif prior is None:
             even = (self.pseudo_count or 0.0) / len(labels)
             first, moves = first + even, moves + even
         else:
@@ -255,8 +289,14 @@ class MarkovChainEstimator(ParameterEstimator):
         return MarkovChainDistribution(
             dict(zip(labels, first.tolist(), strict=True)),
             {s: dict(zip(labels, row, strict=True)) for s, row in zip(labels, moves.tolist(), strict=True)},
-            self.len_estimator.estimate(nobs, stat.length), 0.0, self.name, self.keys,
+            self.len_estimator.estimate(nobs, stat.length), 0.0, self.name, self.keys, after,
         )  # fmt: skip
+
+    def own_log_density(self, model: Any) -> float:
+        """Return the log-density of the probabilities under their prior; 0 without one."""
+        if self.prior is None:
+            return 0.0
+        return chain_log_density(label_alphas(self.prior, model.states), model.initial_law, model.transition_laws)
 
     def stack_node(self) -> tuple[str, Any] | None:
         """Return None: rows of varying length do not stack."""

@@ -7,10 +7,11 @@ not depend on the model and are computed once. A residual above the bound of rou
 that shard is audited at once. A flip of a log-density before the responsibilities are normalised keeps the sums; the
 identities that workers check on the way (`mixle.stats.identities`) see it on the blocks whose turn it is.
 
-Which models have what: stacked mixtures (and hidden Markov models with stacked emissions and no terminal states) the
-sums of weights, of linear and squared features, of labels and of missing rows; all hidden Markov models the counts of
-their chain; components scored by a matrix product the identities of log-densities. Mixtures of unlike families, and
-leaves on their own, have none of it: they are told by recomputation.
+Which models have what: stacked mixtures (and hidden Markov models with stacked emissions and no terminal states, and
+LDA with stacked topics, whose expected counts add up to the words) the sums of weights, of linear and squared
+features, of labels and of missing rows; all hidden Markov models the counts of their chain; components scored by a
+matrix product the identities of log-densities. Mixtures of unlike families, and leaves on their own, have none of it:
+they are told by recomputation.
 """
 
 from __future__ import annotations
@@ -182,12 +183,14 @@ def _tree(value: Any) -> Any:
 
 
 def _stacked(value: Any) -> Any:
-    return value.emissions if hasattr(value, "trans_counts") else value
+    if hasattr(value, "trans_counts"):
+        return value.emissions
+    return value.topics if hasattr(value, "log_shares") else value
 
 
 def _terms(result: Result) -> int:
     """Return how many terms were added up: rows, or the elements of sequences."""
-    counts = getattr(result.value, "state_counts", None)
+    counts = getattr(result.value, "state_counts", getattr(result.value, "topic_counts", None))
     if counts is None:
         return result.rows
     total = float(np.add.reduce(counts))
@@ -326,7 +329,7 @@ def _right_hand_sides(task: Accumulate, stacked: Iterable[int], compute: Compute
 
 
 def _single(task: Accumulate, child: Any, component: Any) -> Accumulate | None:
-    """Return the E-step of a mixture, or of a hidden Markov model, of one component."""
+    """Return the E-step of a mixture, a hidden Markov model or an LDA of one component."""
     from mixle import stats
 
     if type(task.estimator) is stats.MixtureEstimator:
@@ -336,4 +339,7 @@ def _single(task: Accumulate, child: Any, component: Any) -> Accumulate | None:
         lengths = task.model.len_dist
         chain = stats.HiddenMarkovModelDistribution([component], [1.0], [[1.0]], len_dist=lengths)
         return Accumulate(stats.HiddenMarkovEstimator([child], task.estimator.len_estimator), chain, scored=True)
+    if type(task.estimator) is stats.LDAEstimator:
+        topic = stats.LDADistribution([component], [1.0], task.model.len_dist)
+        return Accumulate(stats.LDAEstimator([child], task.estimator.len_estimator), topic, scored=True)
     return None
