@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mixle.inference.best import best_of
     from mixle.inference.em import optimize
+    from mixle.inference.inferring import ROW_RULES, Inferred, infer
     from mixle.inference.live import FitStatus
     from mixle.inference.provenance import EMStep, FitProvenance
     from mixle.inference.rowwise import estimate, initialize
     from mixle.inference.sequences import seq_estimate, seq_initialize
 
 __all__ = [
+    "ROW_RULES",
     "EMStep",
     "FitProvenance",
     "FitStatus",
+    "Inferred",
     "best_of",
     "estimate",
+    "infer",
     "initialize",
     "optimize",
     "seq_estimate",

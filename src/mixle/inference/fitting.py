@@ -7,9 +7,11 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mixle._log import note
 from mixle.errors import EmptyDataError
 from mixle.inference.checkpoint import Record
 from mixle.inference.checkpoint_file import CheckpointFile
+from mixle.inference.inferring import Inferred
 from mixle.inference.loop import DocumentedSteps, FusedSteps, Loop, Outcome, Steps
 from mixle.inference.options import (
     as_estimator,
@@ -85,6 +87,8 @@ class Fit:
         For the record.
     strategy : str
         ``"em"``, or ``"squarem"`` to extrapolate.
+    inferred : str
+        How the estimator was inferred from the rows.
     """
 
     estimator: Any
@@ -95,9 +99,12 @@ class Fit:
     fused: bool = True
     seed: Any = None
     strategy: str = "em"
+    inferred: str = ""
 
     @classmethod
-    def checked(cls, estimator: Any, settings: dict[str, Any], *, previous: Any = None) -> Fit:
+    def checked(
+        cls, estimator: Any, settings: dict[str, Any], *, previous: Any = None, inferred: Inferred | None = None
+    ) -> Fit:
         """Return the settings of a fit after checking each of them.
 
         Parameters
@@ -108,13 +115,15 @@ class Fit:
             Arguments of `optimize` by name.
         previous : distribution, optional
             The previous model.
+        inferred : Inferred, optional
+            What stands in for an estimator.
 
         Raises
         ------
         ValueError
             Naming the argument, what it may be and what it is.
         """
-        chosen = as_estimator(estimator, previous)
+        chosen = as_estimator(estimator if inferred is None else inferred.estimator, previous)
         validate_keys(chosen)
         init = settings.get("init_estimator")
         starter = chosen if init is None else as_estimator(init)
@@ -142,7 +151,8 @@ class Fit:
             )
         if strategy != "em" and not fused:
             raise ValueError(f"strategy={strategy!r} steps from the pass that scores: leave reuse_estep_ll out")
-        return cls(chosen, starter, init_p, objective, loop, fused, settings.get("seed"), strategy)
+        told = "" if inferred is None else str(inferred)
+        return cls(chosen, starter, init_p, objective, loop, fused, settings.get("seed"), strategy, told)
 
     def run(
         self,
@@ -166,6 +176,9 @@ class Fit:
         notes: list[str] = []
         speaks = getattr(resident.handle, "is_root", True)  # of the ranks of an MPI job one prints and keeps files
         loop = loop if speaks else replace(loop, progress=Progress())
+        if self.inferred and speaks:
+            loop.progress.write(f"{self.inferred}\n")
+            note("info", "inference", f"inferred from the rows:\n{self.inferred}")
         record = None if file is None else Record(file, self, loop, resident.handle, state, previous)
         outcome = None if record is None else steps.agree(record.load(notes) if speaks else None)
         if outcome is None:
@@ -257,6 +270,7 @@ class Fit:
             last_accepted_objective=outcome.last.objective,
             stopped=outcome.stopped,
             left_out=outcome.score.left_out,
+            inferred=self.inferred,
         )
 
     def _messages(self, outcome: Outcome) -> list[str]:
