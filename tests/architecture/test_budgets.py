@@ -23,6 +23,7 @@ DOCUMENTED_SIGNATURES = {
     "MPEncodedData.__init__",
     "MPIEncodedData.__init__",
     "MixtureEstimator.__init__",
+    "HiddenMarkovModel.__init__",
     "MixtureModel.__init__",
     "RayEncodedData.__init__",
     "DaskEncodedData.__init__",

@@ -271,6 +271,7 @@ class Fit:
             stopped=outcome.stopped,
             left_out=outcome.score.left_out,
             inferred=self.inferred,
+            objectives=outcome.objectives(),
         )
 
     def _messages(self, outcome: Outcome) -> list[str]:

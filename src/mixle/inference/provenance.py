@@ -68,6 +68,8 @@ class FitProvenance(NamedTuple):
         Rows that no component of the final model supports.
     inferred : str
         What `infer` chose and why, where the fit got no estimator; else empty.
+    objectives : tuple of float
+        Objective of the last accepted model after each iteration.
     """
 
     algorithm: str
@@ -86,6 +88,7 @@ class FitProvenance(NamedTuple):
     stopped: str = "converged"
     left_out: int = 0
     inferred: str = ""
+    objectives: tuple[float, ...] = ()
 
 
 def attach(model: Any, provenance: FitProvenance, *, owner: Any = None) -> Any:
