@@ -36,7 +36,7 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def _optimised(self, rows: Any, estimator: Any, units: int, weights: Any) -> Any:
         from mixle.inference import best_of, optimize
-        from mixle.tables.fitting import START_ROWS, shards_for
+        from mixle.inference.selecting import START_ROWS, shards_for
         from mixle.utils.parallel.planner import encoded_data
 
         backend, pool = self._pool()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import SchemaError, SerializationError
+from mixle.inference.selecting import Candidate
 from mixle.stats.table import Table
 from mixle.tables.schemas import Schema
 from mixle.tables.words import component_lines, explain_text, report_lines
@@ -19,34 +20,6 @@ __all__ = ["Candidate", "Fit", "load"]
 #: Version of the file; a newer one is refused.
 FORMAT = 1
 _BLOCK = 65536
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One number of components that was tried.
-
-    Attributes
-    ----------
-    components : int
-        Number of clusters.
-    log_likelihood : float
-        Of the fitted rows, in nats.
-    parameters : int
-        Free parameters of the model.
-    bic : float
-        −2 × log-likelihood + parameters × log(rows); less is better.
-    iterations : int
-        EM iterations of the best trial.
-    settled : bool
-        Whether it converged.
-    """
-
-    components: int
-    log_likelihood: float
-    parameters: int
-    bic: float
-    iterations: int
-    settled: bool
 
 
 class Fit:
