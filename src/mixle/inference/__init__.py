@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mixle.inference.best import best_of
     from mixle.inference.bootstrapping import Bootstrap, bootstrap
+    from mixle.inference.conditioning import conditional, marginal
     from mixle.inference.em import optimize
+    from mixle.inference.imputing import impute
     from mixle.inference.inferring import ROW_RULES, Inferred, infer
     from mixle.inference.live import FitStatus
     from mixle.inference.provenance import EMStep, FitProvenance
@@ -29,10 +31,13 @@ __all__ = [
     "best_of",
     "bic",
     "bootstrap",
+    "conditional",
     "estimate",
     "icl",
+    "impute",
     "infer",
     "initialize",
+    "marginal",
     "optimize",
     "posterior",
     "predict",
@@ -44,6 +49,7 @@ __all__ = [
 
 #: What uses a fitted model, by home; the rest is in `estimation`.
 _HOMES = {"Bootstrap": "bootstrapping", "bootstrap": "bootstrapping"}
+_HOMES |= {"conditional": "conditioning", "marginal": "conditioning", "impute": "imputing"}
 _HOMES |= dict.fromkeys(("Candidate", "Selection", "select"), "selecting")
 _HOMES |= dict.fromkeys(("aic", "bic", "icl", "posterior", "predict", "score"), "using")
 

@@ -147,6 +147,28 @@ class Fit:
         rows = self.model.sampler(seed).sample(size)
         return {field.name: [row[field.name] for row in rows] for field in self.schema.used}
 
+    def impute(self, data: Any, how: str = "mean", seed: int = 0) -> dict[Any, Any]:
+        """Return the used columns with their missing values filled in, given the values that are there.
+
+        Parameters
+        ----------
+        data : table or path
+            Rows with the used columns.
+        how : {"mean", "draw"}
+            As for `mixle.inference.impute`: expected numbers and likeliest labels, or a draw.
+        seed : int
+            Seed of the draws.
+
+        Returns
+        -------
+        dict
+            A column for each used one; dates as days since 1970-01-01.
+        """
+        from mixle.inference import impute
+
+        rows = self.schema.read(_one_row(data))
+        return dict(impute(self.model, rows, how, seed))
+
     def explain(self, data: Any, row: int = 0) -> Explanation:
         """Return which columns spoke for the cluster of a row, against the runner-up.
 
