@@ -357,7 +357,7 @@ def test_words(fitted):
     assert "tea 100 %" in text
     assert "2024-0" in text
     assert "% missing" in text
-    assert "<pre>" in fitted._repr_html_()
+    assert '<th scope="row">Cluster' in fitted._repr_html_()
     assert set(fitted.sample(3, seed=1)) == set(COLUMNS)
     assert fitted.sample(3, seed=1) == fitted.sample(3, seed=1)
 

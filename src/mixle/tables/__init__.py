@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from mixle.tables.fitting import fit
     from mixle.tables.results import Fit, load
     from mixle.tables.schemas import Field, Schema, schema
+    from mixle.tables.summaries import Summary, summary
 
-__all__ = ["RULES", "Field", "Fit", "Schema", "fit", "load", "schema"]
+__all__ = ["RULES", "Field", "Fit", "Schema", "Summary", "fit", "load", "schema", "summary"]
 
 _HOMES = {"Field": "tables.schemas", "Schema": "tables.schemas", "schema": "tables.schemas"}
 _HOMES |= {"RULES": "inference.rules", "fit": "tables.fitting", "Fit": "tables.results", "load": "tables.results"}
+_HOMES |= {"Summary": "tables.summaries", "summary": "tables.summaries"}
 
 
 def __getattr__(name: str) -> Any:

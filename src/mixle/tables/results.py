@@ -13,7 +13,8 @@ from mixle.errors import SchemaError, SerializationError
 from mixle.inference.selecting import Candidate
 from mixle.stats.table import Table
 from mixle.tables.schemas import Schema
-from mixle.tables.words import component_lines, explain_text, report_lines
+from mixle.tables.summaries import Summary, summary
+from mixle.tables.words import explain_text, report_lines
 
 __all__ = ["Candidate", "Fit", "load"]
 
@@ -204,7 +205,7 @@ class Fit:
 
     def summary(self) -> str:
         """Return the clusters in words, the heaviest first."""
-        return "\n".join(component_lines(self.model, self.schema))
+        return str(self._summary())
 
     def report(self) -> str:
         """Return how the model was fitted, and what was tried."""
@@ -216,14 +217,11 @@ class Fit:
     def _repr_html_(self) -> str:
         from html import escape
 
-        body = self._details_html()
-        return f"<div><p>{escape(self.report())}</p>{body}</div>".replace("\n", "<br>")
+        report = escape(self.report()).replace("\n", "<br>")
+        return f"<div><p>{report}</p>{self._summary()._repr_html_()}</div>"
 
-    def _details_html(self) -> str:
-        from html import escape
-
-        lines = component_lines(self.model, self.schema)
-        return f"<pre>{escape(chr(10).join(lines))}</pre>".replace("\n", "&#10;")
+    def _summary(self) -> Summary:
+        return summary(self.model, [(field.name, field.conversion) for field in self.schema.used])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit as JSON: model, schema and what was tried, not the rows. Nothing is pickled.
