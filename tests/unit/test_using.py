@@ -1,5 +1,7 @@
 """What is asked of a fitted model: components, scores, criteria, how many components, how sure."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,13 +9,14 @@ from scipy.stats import norm
 from sklearn.mixture import GaussianMixture
 
 import mixle
-from mixle.errors import ContractError, EmptyDataError
+from mixle.errors import ContractError, ConvergenceWarning, EmptyDataError, MixleWarning, RepairWarning
 from mixle.inference import aic, bic, bootstrap, icl, optimize, posterior, predict, score, select
 from mixle.inference.bootstrapping import parameters_of
 from mixle.stats import (
     CategoricalEstimator,
     CompositeEstimator,
     GammaDistribution,
+    GammaEstimator,
     GaussianDistribution,
     GaussianEstimator,
     HiddenMarkovModelDistribution,
@@ -186,3 +189,20 @@ def test_what_bootstrap_refuses():
     ):
         with pytest.raises(ValueError, match=message):
             bootstrap(GaussianEstimator(), ROWS, **options)
+
+
+def test_warnings_have_categories_of_their_own():
+    with pytest.warns(ConvergenceWarning, match="EM stopped after 1 iteration before convergence"):
+        optimize(ROWS, MODEL.estimator(), max_its=1)
+    halves = MixtureEstimator([GammaEstimator()] * 2)
+    with pytest.warns(RepairWarning, match="1 row is supported by no component and left out"):
+        optimize([*np.abs(ROWS[:60]), -1.0], halves, max_its=200, init_p=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", MixleWarning)
+        optimize(ROWS, MODEL.estimator(), max_its=1)
+        select(ROWS, GaussianEstimator(), 2, max_its=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        with pytest.raises(ConvergenceWarning):
+            mixle.fit({"x": ROWS}, components=2, max_its=1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mixle.errors import BackendError, ContractError
+from mixle.errors import BackendError, ContractError, MixleWarning
 from mixle.inference.options import as_estimator, check_cap
 from mixle.inference.resident import rows_for
 
@@ -204,7 +204,7 @@ def _replicate(
     state = RandomState([seed, shard.id])
     weights = np.bincount(state.randint(len(rows), size=len(rows)), minlength=len(rows)).astype(float)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.simplefilter("ignore", MixleWarning)
         try:
             fitted = optimize(rows, estimator, weights=weights, prev_estimate=model, **how)
         except ValueError:

@@ -176,10 +176,12 @@ def optimize(
 
     Warns
     -----
+    ConvergenceWarning
+        (a UserWarning) if the cap ended an unconverged fit, or a step was rejected although ``delta`` is None.
+    RepairWarning
+        (a UserWarning) if rows were left out because no component supports them.
     UserWarning
-        If the cap ended an unconverged fit, a step was rejected although ``delta`` is None, or rows were left out
-        because no component supports them. Once if `checkpoint` cannot be written: the fit goes on. If `checkpoint` is
-        torn and the one before it is used.
+        Once if `checkpoint` cannot be written: the fit goes on. If `checkpoint` is torn and the one before it is used.
 
     Notes
     -----

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mixle._log import note
-from mixle.errors import EmptyDataError
+from mixle.errors import ConvergenceWarning, EmptyDataError, MixleWarning, RepairWarning
 from mixle.inference.checkpoint import Record
 from mixle.inference.checkpoint_file import CheckpointFile
 from mixle.inference.inferring import Inferred
@@ -46,13 +46,13 @@ class Fitted:
         The model, carrying its provenance.
     outcome : Outcome
         Where the loop ended.
-    messages : list of str
+    messages : list of MixleWarning
         What the caller should be warned of.
     """
 
     model: Any
     outcome: Outcome
-    messages: list[str] = field(default_factory=list)
+    messages: list[MixleWarning] = field(default_factory=list)
 
     @property
     def score(self) -> float:
@@ -274,21 +274,20 @@ class Fit:
             objectives=outcome.objectives(),
         )
 
-    def _messages(self, outcome: Outcome) -> list[str]:
-        messages = []
+    def _messages(self, outcome: Outcome) -> list[MixleWarning]:
+        messages: list[MixleWarning] = []
         delta, stopped, gain = self.loop.rule.delta, outcome.stopped, f"the last step gained {outcome.gain:.6g}"
         done = f"EM stopped after {outcome.iterations} iteration{'' if outcome.iterations == 1 else 's'}"
         if stopped == "interrupted":
-            messages.append(f"{done}, interrupted; the model reached so far is returned")
+            messages.append(ConvergenceWarning(f"{done}, interrupted; the model reached so far is returned"))
         elif stopped == "rejected" and (not self.loop.rule.settles or not math.isfinite(outcome.gain)):
-            messages.append(f"{done}: {gain} and was rejected")
+            messages.append(ConvergenceWarning(f"{done}: {gain} and was rejected"))
         elif stopped in {"max_its", "max_seconds"} and self.loop.rule.settles:
             what = f"delta is {delta:g}" if self.loop.rule.tol is None else f"tol is {self.loop.rule.tol:g}"
-            messages.append(
-                f"{done} before convergence: {gain}, {what}; raise {stopped} or {what.split(maxsplit=1)[0]}"
-            )
+            todo = f"raise {stopped} or {what.split(maxsplit=1)[0]}"
+            messages.append(ConvergenceWarning(f"{done} before convergence: {gain}, {what}; {todo}"))
         if outcome.score.left_out:
-            messages.append(_left_out(outcome.score.left_out))
+            messages.append(RepairWarning(_left_out(outcome.score.left_out)))
         return messages
 
 
@@ -311,7 +310,7 @@ def _deadline(settings: dict[str, Any]) -> float | None:
     return None if limit is None else float(settings["started"]) + limit
 
 
-def warn_all(messages: list[str], stacklevel: int = 3) -> None:
+def warn_all(messages: list[MixleWarning], stacklevel: int = 3) -> None:
     """Warn of each message at the line that called the public function."""
     for message in messages:
         warnings.warn(message, stacklevel=stacklevel)

@@ -82,13 +82,15 @@ def _columns(rows: Any, fields: list[Any]) -> list[Any]:
     if isinstance(rows, Table):
         found = rows.by_name(fields) if rows.mappings else rows.columns
         if found is None or len(found) != len(fields):
-            raise ContractError(f"the rows have the fields {list(rows.names)}, the model has {fields}")
+            raise ContractError(f"the rows have the fields {list(rows.names)}, the model has {fields}; pass those")
         return list(found)
     if isinstance(rows, np.ndarray):
         return [rows[:, j] for j in range(rows.shape[1])]
     for i, row in enumerate(rows):
         if len(row) != len(fields) or (isinstance(row, Mapping) and any(field not in row for field in fields)):
-            raise ContractError(f"row {i} ({row!r:.60}) has other fields than the model, which has {fields}")
+            raise ContractError(
+                f"row {i} ({row!r:.60}) has other fields than the model, which has {fields}; pass those"
+            )
     return [[row[field] for row in rows] for field in fields]
 
 

@@ -120,7 +120,7 @@ class Search:
         options.setdefault("num_shards", shards_for(rows))
         return cls(trials, max_its, init_p, delta, seed)
 
-    def fitted(self, count: int, estimator: Any, handle: Any) -> tuple[Candidate, Any, list[str]]:
+    def fitted(self, count: int, estimator: Any, handle: Any) -> tuple[Candidate, Any, list[Warning]]:
         """Return one number of components: what it scored, its model, and what a caller is to be warned of.
 
         Parameters
@@ -142,7 +142,7 @@ class Search:
         likelihood, settled = float(told.final_objective), told.stopped == "converged"
         cost = -2.0 * likelihood + free * math.log(len(handle))
         candidate = Candidate(count, likelihood, free, cost, told.iterations, settled)
-        return candidate, model, [str(item.message) for item in caught]
+        return candidate, model, [item.message for item in caught if isinstance(item.message, Warning)]
 
 
 @dataclass(frozen=True)
@@ -248,8 +248,8 @@ def select(
 
     Warns
     -----
-    UserWarning
-        If the fit that is chosen had not settled.
+    ConvergenceWarning
+        (a UserWarning) if the fit that is chosen had not settled.
 
     Examples
     --------

@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from mixle import errors
+
 __all__ = ["LAWS", "Estimator", "gaussian_estimator", "is_frame"]
 
 #: Names of the laws of a row.
@@ -50,7 +52,7 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             warnings.catch_warnings(),
             encoded_data(rows, estimator, backend=backend, num_shards=shards, **pool) as handle,
         ):
-            warnings.simplefilter("ignore", UserWarning)  # what did not converge is told by ConvergenceWarning
+            warnings.simplefilter("ignore", errors.ConvergenceWarning)  # told by scikit-learn's own
             if previous is not None:
                 return optimize(
                     None, estimator, max_its=self.max_iter, delta=delta, prev_estimate=previous, enc_data=handle

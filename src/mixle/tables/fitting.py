@@ -62,8 +62,8 @@ def fit(
 
     Warns
     -----
-    UserWarning
-        If the fit that is kept had not settled after `max_its` iterations.
+    ConvergenceWarning
+        (a UserWarning) if the fit that is kept had not settled after `max_its` iterations.
 
     Examples
     --------

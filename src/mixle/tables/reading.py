@@ -57,7 +57,7 @@ def table_columns(data: Any, names: Sequence[Any] | None = None) -> dict[Any, tu
         twice = next(name for name in found if found.count(name) > 1)
         raise SchemaError(f"two columns are named {twice!r}; give every column a name of its own")
     if not found:
-        raise EmptyDataError("the table has no columns")
+        raise EmptyDataError("the table has no columns; pass one with a named column per measurement")
     wanted = [(name, read) for name, read in readers if names is None or name in set(names)]
     columns = {name: _numbers(name, read()) for name, read in wanted}
     lengths = {len(values) for values, _ in columns.values()}
@@ -65,7 +65,7 @@ def table_columns(data: Any, names: Sequence[Any] | None = None) -> dict[Any, tu
         sizes = ", ".join(f"{name!r}: {len(values)}" for name, (values, _) in columns.items())
         raise SchemaError(f"columns differ in length ({sizes}); every column has one value per row")
     if lengths == {0}:
-        raise EmptyDataError("the table has no rows")
+        raise EmptyDataError("the table has no rows; pass at least two")
     return columns
 
 
@@ -91,12 +91,12 @@ def _readers(data: Any) -> list[tuple[Any, Any]]:
 
 def _of_rows(rows: Sequence[Any]) -> list[tuple[Any, Any]]:
     if not rows:
-        raise EmptyDataError("the table has no rows")
+        raise EmptyDataError("the table has no rows; pass at least two")
     first = rows[0]
     if isinstance(first, Mapping):
         for i, row in enumerate(rows):
             if not isinstance(row, Mapping) or set(row) != set(first):
-                raise SchemaError(f"row {i} has other fields than row 0, which has {list(first)}")
+                raise SchemaError(f"row {i} has other fields than row 0, which has {list(first)}; make them one")
         return [(name, lambda name=name: [row[name] for row in rows]) for name in first]
     for i, row in enumerate(rows):
         if not isinstance(row, (tuple, list)) or len(row) != len(first):
@@ -203,15 +203,19 @@ def read_file(path: str | os.PathLike[str]) -> Any:
             header = next(reader, [])
             rows = [row for row in reader if row]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise SchemaError(f"{place} is no CSV file in UTF-8 ({error})") from None
+        raise SchemaError(
+            f"{place} is no CSV file in UTF-8 ({error}); save it as UTF-8, or pass a data frame"
+        ) from None
     if len(set(header)) < len(header):
         twice = next(name for name in header if header.count(name) > 1)
         raise SchemaError(f"{place}: two columns are named {twice!r}; give every column a name of its own")
     for i, row in enumerate(rows):
         if len(row) != len(header):
-            raise SchemaError(f"{place}: row {i} has {len(row)} cells, the header {len(header)}")
+            raise SchemaError(
+                f"{place}: row {i} has {len(row)} cells, the header {len(header)}; give every line as many"
+            )
     if not rows:
-        raise EmptyDataError(f"{place} has no rows")
+        raise EmptyDataError(f"{place} has no rows; a table needs a line per row below its header")
     return {name: _typed(cells) for name, cells in zip(header, zip(*rows, strict=True), strict=True)}
 
 
@@ -231,7 +235,7 @@ def _parquet(place: Any) -> Any:
     try:
         return parquet.read_table(place)
     except ArrowInvalid as error:
-        raise SchemaError(f"{place} is no Parquet file ({error})") from None
+        raise SchemaError(f"{place} is no Parquet file ({error}); give a text file the ending .csv") from None
 
 
 def _typed(cells: Sequence[str]) -> Any:

@@ -186,10 +186,12 @@ class Fit:
             With a single cluster, or a position outside the table.
         """
         if len(self.model.components) < 2:
-            raise SchemaError("a fit with one cluster has no runner-up to explain a row against")
+            raise SchemaError(
+                "a fit with one cluster has no runner-up to explain a row against; pass components=2 or more"
+            )
         rows = self.schema.read(_one_row(data))
         if not -len(rows) <= row < len(rows):
-            raise SchemaError(f"row {row} is not in a table of {len(rows)} rows")
+            raise SchemaError(f"row {row} is not in a table of {len(rows)} rows; pass one from 0 to {len(rows) - 1}")
         row %= len(rows)
         payload = self._encoded(rows[row : row + 1])
         chance = self._responsibilities(rows[row : row + 1])[0]
@@ -342,7 +344,9 @@ def load(path: str | os.PathLike[str]) -> Fit:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise SerializationError(f"{os.fspath(path)} is not a fit saved by mixle: it is no JSON ({error})") from None
+        raise SerializationError(
+            f"{os.fspath(path)} is not a fit saved by mixle: it is no JSON ({error}); use what fitted.save wrote"
+        ) from None
     if not isinstance(content, dict) or content.get("mixle") != "fit":
         raise SerializationError(f"{os.fspath(path)} is not a fit saved by mixle; fitted.save(path) writes one")
     if not isinstance(content.get("format"), int) or content["format"] > FORMAT:
@@ -357,4 +361,6 @@ def load(path: str | os.PathLike[str]) -> Fit:
         model = MixtureDistribution.from_dict(content["model"])
         return Fit(model, Schema.from_dict(content["schema"]), tried, str(content["backend"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise SerializationError(f"{os.fspath(path)} is a damaged fit: {type(error).__name__}: {error}") from None
+        raise SerializationError(
+            f"{os.fspath(path)} is a damaged fit: {type(error).__name__}: {error}; use another copy"
+        ) from None
