@@ -318,8 +318,9 @@ class HiddenMarkovModel(Estimator):
         self._flat = False
         if isinstance(self.emission, Schema) or (self.emission == "auto" and is_frame(X)):
             self._form = "frame"
-            validate_data(self, X, skip_check_array=True)
             self.schema_ = self.emission if isinstance(self.emission, Schema) else schema(X)
+            self.schema_.read(X)  # before scikit-learn's checks, as it names what is wrong with a column
+            validate_data(self, X, skip_check_array=True)
             self._element = self.schema_.estimator()
         elif isinstance(X, list):
             self._form, self._element = "list", self._chosen(X)

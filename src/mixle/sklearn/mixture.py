@@ -296,10 +296,11 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         if isinstance(self.law, str) and self.law not in LAWS:
             raise ValueError(f"law must be one of {', '.join(LAWS)}, or a Schema; not {self.law!r}")
         if isinstance(self.law, Schema) or (self.law == "auto" and is_frame(X)):
-            validate_data(self, X, skip_check_array=True)
             chosen = self.law if isinstance(self.law, Schema) else schema(X)
+            read = chosen.read(X)  # before scikit-learn's checks, as it names what is wrong with a column
+            validate_data(self, X, skip_check_array=True)
             self.schema_: Schema | None = chosen
-            return chosen.read(X), self._estimator()
+            return read, self._estimator()
         rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         self.schema_ = None
         return rows, self._estimator()

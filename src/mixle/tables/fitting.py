@@ -77,13 +77,14 @@ def fit(
 
     counts = counts_of(components)
     chosen = schema_of(data) if schema is None else schema
+    largest = chosen.estimator(max(counts))
     rows = chosen.read(data)
     if max(counts) > len(rows):
         raise EmptyDataError(
             f"{len(rows)} rows cannot make {max(counts)} clusters; pass components={len(rows)} or less"
         )
     how = Search.of(len(rows), trials, max_its, seed, options)
-    with encoded_data(rows, chosen.estimator(max(counts)), backend=backend, **options) as handle:
+    with encoded_data(rows, largest, backend=backend, **options) as handle:
         fits = [how.fitted(count, chosen.estimator(count), handle) for count in counts]
     _, model, messages = min(fits, key=lambda item: (item[0].bic, item[0].parameters))
     for message in messages:
