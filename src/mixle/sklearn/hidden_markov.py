@@ -66,7 +66,7 @@ class HiddenMarkovModel(Estimator):
         Its iterations.
     lower_bound_ : float
         Mean log-likelihood of an observation.
-    lower_bounds_ : ndarray, shape (n_iter_,)
+    lower_bounds_ : ndarray, shape (iterations,)
         That after each iteration.
     n_features_in_ : int
         Number of columns of an array or frame.

@@ -62,7 +62,7 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         Its iterations.
     lower_bound_ : float
         Mean log-likelihood of a row.
-    lower_bounds_ : ndarray, shape (n_iter_,)
+    lower_bounds_ : ndarray, shape (iterations,)
         That after each iteration.
     labels_ : ndarray, shape (n,)
         Component of each fitted row.
