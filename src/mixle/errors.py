@@ -1,4 +1,4 @@
-"""Every exception this library raises, each also a builtin so that callers need not import it."""
+"""Every exception and warning of this library, each also a builtin so that callers need not import it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ __all__ = [
     "BernoulliSetFitError",
     "CheckpointError",
     "ContractError",
+    "ConvergenceWarning",
     "CorruptedRows",
     "EmptyDataError",
     "EnumerationError",
@@ -19,6 +20,7 @@ __all__ = [
     "KeyValidationError",
     "MissingPackage",
     "MixleError",
+    "MixleWarning",
     "NeutralFactorError",
     "NonGenerativeConditionalError",
     "NonGenerativeIntegerMarkovChainError",
@@ -27,6 +29,7 @@ __all__ = [
     "NonGenerativeSequenceError",
     "PayloadError",
     "RecordsError",
+    "RepairWarning",
     "RoundLosses",
     "RowError",
     "SchemaError",
@@ -260,3 +263,22 @@ class CheckpointError(MixleError, ValueError):
 
 class SourceChanged(MixleError, RuntimeError):
     """A partition that was computed again has other rows than before."""
+
+
+class MixleWarning(UserWarning):
+    """Base of the warnings of a fit, so that they are filtered apart from all others.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from mixle.errors import ConvergenceWarning
+    >>> warnings.simplefilter("error", ConvergenceWarning)  # an unfinished fit is an error here
+    """
+
+
+class ConvergenceWarning(MixleWarning):
+    """A fit that ended before it had converged: at a cap, at a rejected step, or at an interrupt."""
+
+
+class RepairWarning(MixleWarning):
+    """A fit that had to leave rows out, because no component supports them."""

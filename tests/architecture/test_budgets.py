@@ -24,6 +24,7 @@ DOCUMENTED_SIGNATURES = {
     "MPIEncodedData.__init__",
     "LDAEstimator.__init__",
     "MixtureEstimator.__init__",
+    "HiddenMarkovModel.__init__",
     "MixtureModel.__init__",
     "RayEncodedData.__init__",
     "DaskEncodedData.__init__",

@@ -172,7 +172,7 @@ ERRORS = [
     ("no rows", "optimize([], gaussian)"),
     ("no rows for a handle", "encoded_data([], gaussian)"),
     ("no data", "optimize(None, gaussian)"),
-    ("no estimator", "optimize(numbers)"),
+    ("no estimator", "optimize(None, enc_data=handle)"),
     ("a class for an estimator", "optimize(numbers, GaussianEstimator)"),
     ("more components than rows", "optimize(numbers, MixtureEstimator([gaussian] * 5))"),
     ("a ragged row", "optimize([(1.0, 2.0), (3.0,)], CompositeEstimator((gaussian, gaussian)))"),

@@ -2,9 +2,13 @@
 
 import json
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import mixle
 from mixle.cli.main import main
+from mixle.tables.files import count_rows, read_file
 from mixle.utils.parallel.planner import Placement
 
 WORDS = ["plan", "--rows", "1e9", "--row-bytes", "80", "--workers", "4"]
@@ -60,3 +64,38 @@ def test_what_cannot_be_meant_is_usage(capsys, words, told):
         main([*WORDS, *words])
     assert ended.value.code == 2
     assert told in capsys.readouterr().err
+
+
+def visits(folder, form, rows=6000):
+    frame = pd.DataFrame({"drink": ["tea", "coffee", "tea"] * (rows // 3), "grams": np.arange(rows) * 0.25 % 7.0})
+    place = folder / f"visits.{form}"
+    frame.to_csv(place, index=False) if form == "csv" else frame.to_parquet(place)
+    return frame, place
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_table_tells_its_rows_and_their_size(capsys, tmp_path, form):
+    frame, place = visits(tmp_path, form)
+    words = ["plan", str(place), "--workers", "2", "--components", "3"]
+    assert main([*words, "--json"]) == 0
+    placement = Placement.from_dict(json.loads(capsys.readouterr().out))
+    assert placement.total_rows == count_rows(place) == 6000
+    schema = mixle.schema(frame)
+    encoder = schema.estimator(3).accumulator_factory().make().acc_to_encoder()
+    exact = encoder.nbytes(encoder.seq_encode(schema.read(frame))) / 6000
+    assert placement.encoded_row_bytes == pytest.approx(exact, rel=0.05)
+    assert main(words) == 0
+    assert f"mixle fit {place} --components 3 --backend mp --workers 2" in capsys.readouterr().out
+    assert main([*words, "--rows", "1e9", "--json"]) == 0
+    assert Placement.from_dict(json.loads(capsys.readouterr().out)).total_rows == 10**9
+    assert len(read_file(place, 100)["drink"]) == 100
+
+
+def test_tables_that_are_none(capsys, tmp_path):
+    (tmp_path / "empty.csv").write_text("a,b\n")
+    for name, told in (("nowhere.csv", "is no file here"), ("empty.csv", "has no rows")):
+        assert main(["plan", str(tmp_path / name)]) == 2
+        assert told in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["plan", "--rows", "100"])
+    assert "name a TABLE, or tell both --rows and --row-bytes" in capsys.readouterr().err

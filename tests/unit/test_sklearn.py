@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mixle
-from mixle.sklearn import MixtureModel
+from mixle.sklearn import HiddenMarkovModel, MixtureModel
 
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "a start draws rows, so repeated rows draw another start than "
@@ -113,3 +113,35 @@ def test_what_is_refused_and_warned_of():
         MixtureModel(4).fit(X[:3])
     with pytest.warns(ConvergenceWarning, match="EM had not converged after 1 iterations"):
         MixtureModel(2, max_iter=1, tol=1e-12).fit(X)
+
+
+def test_partial_fits_go_on_from_batch_to_batch():
+    rng = np.random.RandomState(2)
+    batches = [X[rng.permutation(len(X))[:80]] for _ in range(30)]
+    model = MixtureModel(2)
+    for batch in batches:
+        model.partial_fit(batch)
+    assert model.n_iter_ == len(model.lower_bounds_) == 30
+    assert not model.converged_
+    assert model.labels_.shape == (80,)
+    assert model.score(X) == pytest.approx(MixtureModel(2).fit(X).score(X), abs=0.02)
+    fitted = MixtureModel(2).fit(X)
+    before = fitted.lower_bound_
+    assert fitted.partial_fit(X).n_iter_ == 1
+    assert fitted.lower_bound_ == pytest.approx(before, abs=1e-3)
+    assert fitted.fit(X).converged_
+    again = pickle.loads(pickle.dumps(model))
+    assert again.partial_fit(batches[0]).model_.digest() == model.partial_fit(batches[0]).model_.digest()
+    framed = MixtureModel(2).partial_fit(FRAME).partial_fit(FRAME)
+    assert framed.schema_["gap"].missing > 0
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :1])
+    with pytest.raises(ValueError, match=r"2 rows .* cannot start 5 components"):
+        MixtureModel(5).partial_fit(X[:2])
+
+
+def test_lower_bounds_rise_to_the_last():
+    for model in (MixtureModel(3, n_init=2).fit(X), HiddenMarkovModel(3).fit(X)):
+        assert len(model.lower_bounds_) == model.n_iter_ > 1
+        assert (np.diff(model.lower_bounds_) >= -1e-12).all()
+        assert model.lower_bounds_[-1] == pytest.approx(model.lower_bound_, rel=1e-12)

@@ -15,10 +15,12 @@ from mixle.stats import (
     ExponentialDistribution,
     GaussianDistribution,
     GaussianEstimator,
+    HiddenMarkovModelDistribution,
     MixtureDistribution,
     MixtureEstimator,
     MultivariateGaussianDistribution,
     MultivariateGaussianEstimator,
+    NegativeBinomialDistribution,
     OptionalDistribution,
     PoissonDistribution,
     UniformDistribution,
@@ -29,6 +31,7 @@ from mixle.stats.stacking.frame import FAR
 from mixle.stats.stacking.plan import DENSE_LABELS
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.sums import BLOCK
+from models import MODELS
 
 
 def mixture(components, w=None):
@@ -384,3 +387,34 @@ def test_mixtures_of_unlike_families_nest_at_every_depth():
     accumulator.seq_update(pairs_payload, np.ones(300), in_composite)
     fitted = in_composite.estimator().estimate(300.0, accumulator.value())
     assert np.isfinite(fitted.seq_log_density(pairs_payload)).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_mixture_scores_each_row_as_its_component_does(name):
+    model = MODELS[name]()
+    rows = [*model.rows, *model.outside]
+    mixture = MixtureDistribution([model.dist, model.dist], [0.25, 0.75])
+    alone = model.dist.seq_log_density(model.dist.dist_to_encoder().seq_encode(rows))
+    mixed = mixture.seq_log_density(mixture.dist_to_encoder().seq_encode(rows))
+    assert np.allclose(mixed, alone, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("inside", [lambda law: law, lambda law: CompositeDistribution((law, law))])
+def test_counts_that_no_model_lists_have_their_own_probabilities(inside):
+    laws = [inside(NegativeBinomialDistribution(r, 0.3)) for r in (1.0, 4.0, 30.0)]
+    counts = np.random.RandomState(3).poisson(12.0, 5000).tolist()
+    rows = counts if isinstance(laws[0], NegativeBinomialDistribution) else list(zip(counts, counts[::-1], strict=True))
+    model = MixtureDistribution(laws, [0.2, 0.3, 0.5])
+    found = model.seq_log_density(model.dist_to_encoder().seq_encode(rows))
+    parts = [law.seq_log_density(law.dist_to_encoder().seq_encode(rows)) for law in laws]
+    assert np.allclose(found, np.logaddexp.reduce(np.log(model.w)[:, None] + np.array(parts)), rtol=1e-11)
+    part = model.seq_log_density(model.dist_to_encoder().seq_encode(rows[17:40]))
+    assert part.tobytes() == found[17:40].tobytes()
+
+
+def test_states_of_counts_score_as_their_laws():
+    laws = [NegativeBinomialDistribution(2.0, 0.5), NegativeBinomialDistribution(20.0, 0.5)]
+    chain = HiddenMarkovModelDistribution(laws, [0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]])
+    row = [1, 4, 2, 30, 0]
+    expected = np.logaddexp.reduce([np.log(0.5) + sum(law.log_density(x) for x in row) for law in laws])
+    assert chain.log_density(row) == pytest.approx(expected, rel=1e-12)

@@ -15,12 +15,12 @@ import mixle
 from mixle import stats
 from mixle.errors import EmptyDataError, RowError, SchemaError, SerializationError
 from mixle.inference import optimize
+from mixle.inference.rules import RULES, choose
 from mixle.stats import GammaEstimator, MixtureEstimator, RecordEstimator
 from mixle.stats.counting import free_parameters
 from mixle.stats.label_column import LabelColumn
 from mixle.stats.reading import read_labels
 from mixle.tables.reading import read_file, table_columns
-from mixle.tables.rules import RULES, choose
 
 N = 200
 RNG = np.random.RandomState(3)
@@ -357,7 +357,7 @@ def test_words(fitted):
     assert "tea 100 %" in text
     assert "2024-0" in text
     assert "% missing" in text
-    assert "<pre>" in fitted._repr_html_()
+    assert '<th scope="row">Cluster' in fitted._repr_html_()
     assert set(fitted.sample(3, seed=1)) == set(COLUMNS)
     assert fitted.sample(3, seed=1) == fitted.sample(3, seed=1)
 

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "placement_of"]
 
+#: Rows of a table that are encoded to see how large one is.
+PROBE = 4096
 _ENDS = """examples:
+  mixle plan flights.parquet --components 8
   mixle plan --rows 1e9 --row-bytes 80 --workers 4 --memory 64G
   mixle plan --rows 2e7 --row-bytes 32 --components 16 --speeds 1,1,2
 
@@ -26,12 +29,17 @@ def add(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "plan",
         help=does,
-        description=f"{does.capitalize()}. Nothing is read and nothing is started.",
+        description=f"{does.capitalize()}. Nothing is started; of a table the first rows are looked at.",
         epilog=_ENDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--rows", type=whole, required=True, help="number of rows, e.g. 1e9")
-    parser.add_argument("--row-bytes", type=size, required=True, help="bytes of an encoded row, e.g. 64: 8 per number")
+    parser.add_argument("table", nargs="?", help="CSV or Parquet file that is to be fitted; or say --rows, --row-bytes")
+    parser.add_argument("--rows", type=whole, help="number of rows, e.g. 1e9 (default: those of the table)")
+    parser.add_argument(
+        "--row-bytes",
+        type=size,
+        help="bytes of an encoded row, e.g. 64: 8 per number (default: those of the table's first rows as encoded)",
+    )
     parser.add_argument("--workers", type=count(1), help="machines or processes (default: one per usable core)")
     parser.add_argument(
         "--memory", type=size, help="memory of each, e.g. 16G (default: an equal part of this machine's)"
@@ -112,13 +120,33 @@ def placement_of(read: argparse.Namespace) -> Placement:
     class Model:
         num_components = read.components
 
+    rows, row_bytes = _measured(read)
     return plan(
         model=Model(),
         resources=Resources(tuple(devices)),
         sub_chunks=read.sub_chunks,
-        total_rows=read.rows,
-        encoded_row_bytes=float(read.row_bytes),
+        total_rows=rows,
+        encoded_row_bytes=row_bytes,
     )
+
+
+def _measured(read: argparse.Namespace) -> tuple[int, float]:
+    """Return the number of rows and the bytes of an encoded one, as told or as the table has them."""
+    if read.table is None:
+        if read.rows is None or read.row_bytes is None:
+            read.parser.error("name a TABLE, or tell both --rows and --row-bytes")
+        return int(read.rows), float(read.row_bytes)
+    from mixle.tables import schema
+    from mixle.tables.files import count_rows, read_file
+
+    rows = count_rows(read.table) if read.rows is None else int(read.rows)
+    if read.row_bytes is not None:
+        return rows, float(read.row_bytes)
+    head = read_file(read.table, PROBE)
+    families = schema(head)
+    table = families.read(head)
+    encoder = families.estimator(read.components).accumulator_factory().make().acc_to_encoder()
+    return rows, encoder.nbytes(encoder.seq_encode(table)) / len(table)
 
 
 def _run(read: argparse.Namespace, out: Screen, _: Screen) -> int:
@@ -130,5 +158,12 @@ def _run(read: argparse.Namespace, out: Screen, _: Screen) -> int:
         if placement.fits is not False:
             workers = len(placement.by_device())
             out.say("", "With as many processes on this machine, and shards enough to balance them:")
-            out.say(f'  encoded_data(rows, estimator, backend="mp", num_workers={workers}, num_shards={16 * workers})')
+            if read.table is None:
+                shards = f"num_workers={workers}, num_shards={16 * workers}"
+                out.say(f'  encoded_data(rows, estimator, backend="mp", {shards})')
+            else:
+                import shlex
+
+                table = shlex.quote(read.table)
+                out.say(f"  mixle fit {table} --components {read.components} --backend mp --workers {workers}")
     return 1 if placement.fits is False else 0

@@ -7,6 +7,7 @@ import math
 import time
 from typing import Any
 
+from mixle.errors import ConvergenceWarning
 from mixle.inference.checkpoint import trial_files
 from mixle.inference.checkpoint_file import CheckpointFile
 from mixle.inference.fitting import Fit, Fitted, NoObjective, warn_all
@@ -129,7 +130,8 @@ def _trials(
         if out is not None and not interrupted:
             loop.progress.write(f"Trial {trial}. VLL={score:f}\n")
         if interrupted and best is not None:
-            best.messages.append(f"trial {trial} of {len(files)} was interrupted; the best model so far is returned")
+            told = f"trial {trial} of {len(files)} was interrupted; the best model so far is returned"
+            best.messages.append(ConvergenceWarning(told))
             break
     if best is None:
         raise failure or NoObjective("EM did not produce a finite objective")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mixle.inference.checkpoint import checkpoint_file
 from mixle.inference.fitting import Fit, warn_all
+from mixle.inference.inferring import inferred_for
 from mixle.inference.options import refuse_unbuilt, stream
 from mixle.inference.provenance import EMStep
 from mixle.inference.resident import Encoding, opened
@@ -75,7 +76,8 @@ def optimize(
         Lists, tuples and arrays are rows; iterators are read to their end; mappings of columns, structured arrays,
         data frames and series become rows by position. None if `enc_data` is given.
     estimator : ParameterEstimator or distribution
-        What to fit. None takes that of `prev_estimate`.
+        What to fit. None takes that of `prev_estimate`, or infers one from the rows as `infer` does: what was chosen
+        and why is written to `out`, logged, and kept in ``model.fit_provenance().inferred``.
     max_its : int
         Cap on the iterations, at least 1.
     delta : float or None
@@ -160,6 +162,8 @@ def optimize(
     ValueError
         For an argument outside its domain, for data without rows ("received no observations"), for more components
         than rows, and where no model scored a finite number ("did not produce a finite objective").
+    SchemaError
+        (a ValueError) where no estimator can be inferred; see `infer`.
     TypeError
         For `rng` together with `seed`, or a `prev_estimate` that cannot encode rows.
     CheckpointError
@@ -173,10 +177,12 @@ def optimize(
 
     Warns
     -----
+    ConvergenceWarning
+        (a UserWarning) if the cap ended an unconverged fit, or a step was rejected although ``delta`` is None.
+    RepairWarning
+        (a UserWarning) if rows were left out because no component supports them.
     UserWarning
-        If the cap ended an unconverged fit, a step was rejected although ``delta`` is None, or rows were left out
-        because no component supports them. Once if `checkpoint` cannot be written: the fit goes on. If `checkpoint` is
-        torn and the one before it is used.
+        Once if `checkpoint` cannot be written: the fit goes on. If `checkpoint` is torn and the one before it is used.
 
     Notes
     -----
@@ -194,18 +200,24 @@ def optimize(
     [1.0, 5.0]
     >>> model.fit_provenance().converged
     True
+    >>> guessed = optimize([("tea", 2.0), ("coffee", 9.5), ("tea", 2.25)])
+    >>> print(guessed.fit_provenance().inferred)
+    part  family       why
+    0     Categorical  text with 2 different values
+    1     Gaussian     numbers 2 to 9.5
+    (3 rows)
     """
     settings = dict(locals(), started=time.monotonic())
     refuse_unbuilt(engine, precision, strategy, structure, schedule, fused_options)
     file, state = checkpoint_file(checkpoint, resume), stream(rng, seed)
-    fit = Fit.checked(estimator, settings, previous=prev_estimate)
+    data, inferred = inferred_for(data, settings)
+    fit = Fit.checked(estimator, settings, previous=prev_estimate, inferred=inferred)
     how, starter = Encoding.checked(settings), fit.starter if prev_estimate is None else None
     with (
         fit.loop.progress.showing(),
         opened(data, enc_data, fit.estimator, how, model=prev_estimate, starter=starter) as resident,
         validating(vdata, enc_vdata, fit.estimator, resident.encoder, fields) as validate,
     ):
-        loop = dataclasses.replace(fit.loop, validate=validate)
-        fitted = fit.run(resident, state, previous=prev_estimate, loop=loop, file=file)
+        fitted = fit.run(resident, state, previous=prev_estimate, loop=replace(fit.loop, validate=validate), file=file)
     warn_all(fitted.messages)
     return fitted.model

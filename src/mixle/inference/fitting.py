@@ -7,9 +7,11 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mixle.errors import EmptyDataError
+from mixle._log import note
+from mixle.errors import ConvergenceWarning, EmptyDataError, MixleWarning, RepairWarning
 from mixle.inference.checkpoint import Record
 from mixle.inference.checkpoint_file import CheckpointFile
+from mixle.inference.inferring import Inferred
 from mixle.inference.loop import DocumentedSteps, FusedSteps, Loop, Outcome, Steps
 from mixle.inference.options import (
     as_estimator,
@@ -44,13 +46,13 @@ class Fitted:
         The model, carrying its provenance.
     outcome : Outcome
         Where the loop ended.
-    messages : list of str
+    messages : list of MixleWarning
         What the caller should be warned of.
     """
 
     model: Any
     outcome: Outcome
-    messages: list[str] = field(default_factory=list)
+    messages: list[MixleWarning] = field(default_factory=list)
 
     @property
     def score(self) -> float:
@@ -85,6 +87,8 @@ class Fit:
         For the record.
     strategy : str
         ``"em"``, or ``"squarem"`` to extrapolate.
+    inferred : str
+        How the estimator was inferred from the rows.
     """
 
     estimator: Any
@@ -95,9 +99,12 @@ class Fit:
     fused: bool = True
     seed: Any = None
     strategy: str = "em"
+    inferred: str = ""
 
     @classmethod
-    def checked(cls, estimator: Any, settings: dict[str, Any], *, previous: Any = None) -> Fit:
+    def checked(
+        cls, estimator: Any, settings: dict[str, Any], *, previous: Any = None, inferred: Inferred | None = None
+    ) -> Fit:
         """Return the settings of a fit after checking each of them.
 
         Parameters
@@ -108,13 +115,15 @@ class Fit:
             Arguments of `optimize` by name.
         previous : distribution, optional
             The previous model.
+        inferred : Inferred, optional
+            What stands in for an estimator.
 
         Raises
         ------
         ValueError
             Naming the argument, what it may be and what it is.
         """
-        chosen = as_estimator(estimator, previous)
+        chosen = as_estimator(estimator if inferred is None else inferred.estimator, previous)
         validate_keys(chosen)
         init = settings.get("init_estimator")
         starter = chosen if init is None else as_estimator(init)
@@ -143,7 +152,8 @@ class Fit:
             )
         if strategy != "em" and not fused:
             raise ValueError(f"strategy={strategy!r} steps from the pass that scores: leave reuse_estep_ll out")
-        return cls(chosen, starter, init_p, objective, loop, fused, settings.get("seed"), strategy)
+        told = "" if inferred is None else str(inferred)
+        return cls(chosen, starter, init_p, objective, loop, fused, settings.get("seed"), strategy, told)
 
     def run(
         self,
@@ -167,6 +177,9 @@ class Fit:
         notes: list[str] = []
         speaks = getattr(resident.handle, "is_root", True)  # of the ranks of an MPI job one prints and keeps files
         loop = loop if speaks else replace(loop, progress=Progress())
+        if self.inferred and speaks:
+            loop.progress.write(f"{self.inferred}\n")
+            note("info", "inference", f"inferred from the rows:\n{self.inferred}")
         record = None if file is None else Record(file, self, loop, resident.handle, state, previous)
         outcome = None if record is None else steps.agree(record.load(notes) if speaks else None)
         if outcome is None:
@@ -258,23 +271,24 @@ class Fit:
             last_accepted_objective=outcome.last.objective,
             stopped=outcome.stopped,
             left_out=outcome.score.left_out,
+            inferred=self.inferred,
+            objectives=outcome.objectives(),
         )
 
-    def _messages(self, outcome: Outcome) -> list[str]:
-        messages = []
+    def _messages(self, outcome: Outcome) -> list[MixleWarning]:
+        messages: list[MixleWarning] = []
         delta, stopped, gain = self.loop.rule.delta, outcome.stopped, f"the last step gained {outcome.gain:.6g}"
         done = f"EM stopped after {outcome.iterations} iteration{'' if outcome.iterations == 1 else 's'}"
         if stopped == "interrupted":
-            messages.append(f"{done}, interrupted; the model reached so far is returned")
+            messages.append(ConvergenceWarning(f"{done}, interrupted; the model reached so far is returned"))
         elif stopped == "rejected" and (not self.loop.rule.settles or not math.isfinite(outcome.gain)):
-            messages.append(f"{done}: {gain} and was rejected")
+            messages.append(ConvergenceWarning(f"{done}: {gain} and was rejected"))
         elif stopped in {"max_its", "max_seconds"} and self.loop.rule.settles:
             what = f"delta is {delta:g}" if self.loop.rule.tol is None else f"tol is {self.loop.rule.tol:g}"
-            messages.append(
-                f"{done} before convergence: {gain}, {what}; raise {stopped} or {what.split(maxsplit=1)[0]}"
-            )
+            todo = f"raise {stopped} or {what.split(maxsplit=1)[0]}"
+            messages.append(ConvergenceWarning(f"{done} before convergence: {gain}, {what}; {todo}"))
         if outcome.score.left_out:
-            messages.append(_left_out(outcome.score.left_out))
+            messages.append(RepairWarning(_left_out(outcome.score.left_out)))
         return messages
 
 
@@ -297,7 +311,7 @@ def _deadline(settings: dict[str, Any]) -> float | None:
     return None if limit is None else float(settings["started"]) + limit
 
 
-def warn_all(messages: list[str], stacklevel: int = 3) -> None:
+def warn_all(messages: list[MixleWarning], stacklevel: int = 3) -> None:
     """Warn of each message at the line that called the public function."""
     for message in messages:
         warnings.warn(message, stacklevel=stacklevel)

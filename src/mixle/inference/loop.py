@@ -164,6 +164,14 @@ class Outcome:
         if not best or self.model is None or self._better(score, validation):
             self.model, self.score, self.validation = model, score, validation
 
+    def objectives(self) -> tuple[float, ...]:
+        """Return the objective of the last accepted model after each iteration."""
+        found, reached = [], self.start.objective
+        for objective, _, accepted in self.history:
+            reached = objective if accepted else reached
+            found.append(reached)
+        return tuple(found)
+
     def _better(self, score: Score, validation: float | None) -> bool:
         kept = self.validation
         if validation is None or kept is None or (math.isnan(validation) and math.isnan(kept)):

@@ -35,7 +35,7 @@ def as_estimator(estimator: Any, previous: Any = None) -> Any:
     if estimator is None:
         raise ValueError(
             "an estimator is required; pass for example MixtureEstimator([GaussianEstimator()] * 3), "
-            "or for a table mixle.schema(data).estimator(components=3)"
+            "for a table mixle.schema(data).estimator(components=3), or mixle.inference.infer(rows).estimator"
         )
     if isinstance(estimator, type):
         raise TypeError(f"estimator is the class {estimator.__name__}; pass an instance: {estimator.__name__}()")

@@ -66,6 +66,10 @@ class FitProvenance(NamedTuple):
         Why the loop ended: ``"converged"``, ``"max_its"``, ``"rejected"``, ``"max_seconds"`` or ``"interrupted"``.
     left_out : int
         Rows that no component of the final model supports.
+    inferred : str
+        What `infer` chose and why, where the fit got no estimator; else empty.
+    objectives : tuple of float
+        Objective of the last accepted model after each iteration.
     """
 
     algorithm: str
@@ -83,6 +87,8 @@ class FitProvenance(NamedTuple):
     last_accepted_objective: float
     stopped: str = "converged"
     left_out: int = 0
+    inferred: str = ""
+    objectives: tuple[float, ...] = ()
 
 
 def attach(model: Any, provenance: FitProvenance, *, owner: Any = None) -> Any:

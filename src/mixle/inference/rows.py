@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mixle.errors import EmptyDataError
+from mixle.errors import EmptyDataError, SchemaError
 from mixle.stats.table import Table
 from mixle.utils.parallel.folding.columns import column_values, is_series
 from mixle.utils.parallel.folding.inputs import is_cluster_collection, is_masked
@@ -129,14 +129,14 @@ def _table_rows(
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         sizes = ", ".join(f"{name!r}: {len(column)}" for name, column in zip(names, columns, strict=True))
-        raise ValueError(f"columns differ in length ({sizes}); every column has one value per row")
+        raise SchemaError(f"columns differ in length ({sizes}); every column has one value per row")
     if scalars and len(columns) == 1 and not mappings:
         return columns[0]
     if not mappings and all(isinstance(c, np.ndarray) and c.dtype == np.float64 for c in columns):
         return np.column_stack(columns)
     if mappings:
         if len(set(names)) < len(names):
-            raise ValueError(f"columns share a name ({names}); rows with fields need distinct names")
+            raise SchemaError(f"columns share a name ({names}); rows with fields need distinct names")
         return Table(columns, names, mappings=True)
     values = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns]
     return list(zip(*values, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mixle.stats.domains import finite, positive
@@ -35,7 +36,7 @@ def constant(rho: float) -> Schedule:
     (0.25, 0.25)
     """
     share = _share(rho, "rho of constant")
-    return lambda _: share
+    return partial(_constant, share)
 
 
 def harmonic(alpha: float, offset: float = 1.0) -> Schedule:
@@ -56,7 +57,15 @@ def harmonic(alpha: float, offset: float = 1.0) -> Schedule:
     power, shift = positive(alpha, "alpha of harmonic"), finite(offset, "offset of harmonic")
     if shift < 0.0:
         raise ValueError(f"offset of harmonic must not be negative, is {offset!r}")
-    return lambda step: float((step + shift) ** -power)
+    return partial(_harmonic, power, shift)
+
+
+def _constant(share: float, _: int) -> float:
+    return share
+
+
+def _harmonic(power: float, shift: float, step: int) -> float:
+    return float((step + shift) ** -power)
 
 
 class Forgetting:

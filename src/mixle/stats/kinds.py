@@ -226,6 +226,8 @@ class CodeLeaf(Leaf):
     """Laws over labels: the statistic is the weight of each label."""
 
     kind: ClassVar[str] = "code"
+    #: Whether a model lists no labels because every label has a probability, not one that all unlisted ones share.
+    open_labels: ClassVar[bool] = False
 
     @abstractmethod
     def log_table(self, dist: Any, labels: tuple[Any, ...]) -> np.ndarray:

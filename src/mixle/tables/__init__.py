@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mixle.inference.rules import RULES
     from mixle.tables.fitting import fit
     from mixle.tables.results import Fit, load
-    from mixle.tables.rules import RULES
     from mixle.tables.schemas import Field, Schema, schema
+    from mixle.tables.summaries import Summary, summary
 
-__all__ = ["RULES", "Field", "Fit", "Schema", "fit", "load", "schema"]
+__all__ = ["RULES", "Field", "Fit", "Schema", "Summary", "fit", "load", "schema", "summary"]
 
-_HOMES = {"Field": "schemas", "Schema": "schemas", "schema": "schemas", "RULES": "rules"}
-_HOMES |= {"fit": "fitting", "Fit": "results", "load": "results"}
+_HOMES = {"Field": "tables.schemas", "Schema": "tables.schemas", "schema": "tables.schemas"}
+_HOMES |= {"RULES": "inference.rules", "fit": "tables.fitting", "Fit": "tables.results", "load": "tables.results"}
+_HOMES |= {"Summary": "tables.summaries", "summary": "tables.summaries"}
 
 
 def __getattr__(name: str) -> Any:
@@ -21,7 +23,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"mixle.tables.{_HOMES[name]}"), name)
+    value = getattr(import_module(f"mixle.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

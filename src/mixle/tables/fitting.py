@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import math
-import operator
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from mixle.errors import EmptyDataError, SchemaError
-from mixle.stats.counting import free_parameters
-from mixle.tables.results import Candidate, Fit
+from mixle.errors import EmptyDataError
+from mixle.inference.selecting import Search, counts_of
+from mixle.tables.results import Fit
 from mixle.tables.schemas import Schema
 from mixle.tables.schemas import schema as schema_of
 
-__all__ = ["fit", "shards_for"]
-
-#: Shards of a fit: their number depends on the rows alone, not on the backend or its workers, and so do the bits.
-MOST_SHARDS, SHARD_ROWS = 16, 1000
-#: A start reads all rows of a table up to this size, a tenth of a larger one.
-START_ROWS = 20_000
+__all__ = ["fit"]
 
 
 def fit(
@@ -69,8 +62,8 @@ def fit(
 
     Warns
     -----
-    UserWarning
-        If the fit that is kept had not settled after `max_its` iterations.
+    ConvergenceWarning
+        (a UserWarning) if the fit that is kept had not settled after `max_its` iterations.
 
     Examples
     --------
@@ -82,67 +75,18 @@ def fit(
     """
     from mixle.utils.parallel.planner import encoded_data
 
-    counts = _counts(components)
+    counts = counts_of(components)
     chosen = schema_of(data) if schema is None else schema
+    largest = chosen.estimator(max(counts))
     rows = chosen.read(data)
     if max(counts) > len(rows):
         raise EmptyDataError(
             f"{len(rows)} rows cannot make {max(counts)} clusters; pass components={len(rows)} or less"
         )
-    delta = options.pop("delta", 1e-5 * len(rows))
-    init_p = options.pop("init_p", 1.0 if len(rows) <= START_ROWS else 0.1)
-    options.setdefault("num_shards", shards_for(len(rows)))
-    fits, tried = [], []
-    with encoded_data(rows, chosen.estimator(max(counts)), backend=backend, **options) as handle:
-        for count in counts:
-            how = (trials, max_its, init_p, delta)
-            model, messages = _fitted(chosen.estimator(count), how, seed, handle)
-            candidate = _candidate(model, count, len(rows))
-            tried.append(candidate)
-            fits.append((candidate.bic, model, messages))
-    _, model, messages = min(fits, key=lambda item: (item[0], free_parameters(item[1])))
+    how = Search.of(len(rows), trials, max_its, seed, options)
+    with encoded_data(rows, largest, backend=backend, **options) as handle:
+        fits = [how.fitted(count, chosen.estimator(count), handle) for count in counts]
+    _, model, messages = min(fits, key=lambda item: (item[0].bic, item[0].parameters))
     for message in messages:
         warnings.warn(message, stacklevel=2)
-    return Fit(model, chosen, tuple(tried), backend, rows)
-
-
-def shards_for(rows: int) -> int:
-    """Return the number of shards of a fit of so many rows.
-
-    Parameters
-    ----------
-    rows : int
-        Number of rows.
-    """
-    return min(MOST_SHARDS, -(-rows // SHARD_ROWS))
-
-
-def _counts(components: Any) -> list[int]:
-    given = (
-        components if isinstance(components, Iterable) and not isinstance(components, (str, bytes)) else [components]
-    )
-    try:
-        counts = sorted({operator.index(count) for count in given})
-    except TypeError:
-        counts = []
-    if not counts or counts[0] < 1 or isinstance(components, bool):
-        raise SchemaError(f"components is a number of clusters, or several as range(2, 6); not {components!r}")
-    return counts
-
-
-def _fitted(estimator: Any, how: tuple[int, int, float, float], seed: int, handle: Any) -> tuple[Any, list[str]]:
-    from mixle.inference import best_of
-
-    trials, max_its, init_p, delta = how
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        _, model = best_of(None, None, estimator, trials, max_its, init_p, delta, seed=seed, enc_data=handle)
-    return model, [str(item.message) for item in caught]
-
-
-def _candidate(model: Any, count: int, rows: int) -> Candidate:
-    told = model.fit_provenance()
-    settled = told.stopped == "converged"
-    likelihood = float(told.final_objective)
-    free = free_parameters(model)
-    return Candidate(count, likelihood, free, -2.0 * likelihood + free * math.log(rows), told.iterations, settled)
+    return Fit(model, chosen, tuple(candidate for candidate, _, _ in fits), backend, rows)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from mixle.errors import EmptyDataError, MissingPackage, SchemaError
+from mixle.errors import EmptyDataError, SchemaError
 from mixle.inference.rows import named_column, table_readers
 from mixle.stats.label_column import LabelColumn
 from mixle.stats.reading import is_missing
 from mixle.stats.table import Table
+from mixle.tables.files import read_file
 
 __all__ = ["Conversion", "read_file", "table_columns"]
 
@@ -24,9 +24,6 @@ __all__ = ["Conversion", "read_file", "table_columns"]
 Conversion = Literal["", "days"]
 _DAY = 86400.0
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - naive on purpose: dates of a time zone are refused
-_ABSENT = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "-"})
-_TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_CODE = re.compile(r"[+-]?0\d")
 
 
 def table_columns(data: Any, names: Sequence[Any] | None = None) -> dict[Any, tuple[Any, Conversion]]:
@@ -57,7 +54,7 @@ def table_columns(data: Any, names: Sequence[Any] | None = None) -> dict[Any, tu
         twice = next(name for name in found if found.count(name) > 1)
         raise SchemaError(f"two columns are named {twice!r}; give every column a name of its own")
     if not found:
-        raise EmptyDataError("the table has no columns")
+        raise EmptyDataError("the table has no columns; pass one with a named column per measurement")
     wanted = [(name, read) for name, read in readers if names is None or name in set(names)]
     columns = {name: _numbers(name, read()) for name, read in wanted}
     lengths = {len(values) for values, _ in columns.values()}
@@ -65,7 +62,7 @@ def table_columns(data: Any, names: Sequence[Any] | None = None) -> dict[Any, tu
         sizes = ", ".join(f"{name!r}: {len(values)}" for name, (values, _) in columns.items())
         raise SchemaError(f"columns differ in length ({sizes}); every column has one value per row")
     if lengths == {0}:
-        raise EmptyDataError("the table has no rows")
+        raise EmptyDataError("the table has no rows; pass at least two")
     return columns
 
 
@@ -91,12 +88,12 @@ def _readers(data: Any) -> list[tuple[Any, Any]]:
 
 def _of_rows(rows: Sequence[Any]) -> list[tuple[Any, Any]]:
     if not rows:
-        raise EmptyDataError("the table has no rows")
+        raise EmptyDataError("the table has no rows; pass at least two")
     first = rows[0]
     if isinstance(first, Mapping):
         for i, row in enumerate(rows):
             if not isinstance(row, Mapping) or set(row) != set(first):
-                raise SchemaError(f"row {i} has other fields than row 0, which has {list(first)}")
+                raise SchemaError(f"row {i} has other fields than row 0, which has {list(first)}; make them one")
         return [(name, lambda name=name: [row[name] for row in rows]) for name in first]
     for i, row in enumerate(rows):
         if not isinstance(row, (tuple, list)) or len(row) != len(first):
@@ -169,106 +166,3 @@ def _days(name: Any, row: int, value: Any) -> float:
     if isinstance(value, dt.date):
         return float(value.toordinal() - _EPOCH.toordinal())
     raise SchemaError(f"column {name!r} mixes dates with other values (row {row}: {value!r:.60}); make it one kind")
-
-
-def read_file(path: str | os.PathLike[str]) -> Any:
-    """Return the table in a CSV or Parquet file.
-
-    Parameters
-    ----------
-    path : path
-        ``.parquet`` is read by pyarrow; anything else as CSV in UTF-8 with a header line. Empty cells and NA, NaN,
-        null, None are missing; a column is numbers, truth values or ISO dates if all its cells are, else text. Codes
-        with leading zeros stay text.
-
-    Raises
-    ------
-    SchemaError
-        If the file is no such table.
-    MissingPackage
-        For Parquet without pyarrow.
-    """
-    from pathlib import Path
-
-    place = Path(path)
-    if not place.is_file():
-        raise SchemaError(f"{os.fspath(path)!r} is no file here; pass the path of a CSV or Parquet file")
-    if place.suffix.lower() in {".parquet", ".pq"}:
-        return _parquet(place)
-    import csv
-
-    try:
-        with place.open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.reader(lines, dialect=_dialect(lines, csv))
-            header = next(reader, [])
-            rows = [row for row in reader if row]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise SchemaError(f"{place} is no CSV file in UTF-8 ({error})") from None
-    if len(set(header)) < len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise SchemaError(f"{place}: two columns are named {twice!r}; give every column a name of its own")
-    for i, row in enumerate(rows):
-        if len(row) != len(header):
-            raise SchemaError(f"{place}: row {i} has {len(row)} cells, the header {len(header)}")
-    if not rows:
-        raise EmptyDataError(f"{place} has no rows")
-    return {name: _typed(cells) for name, cells in zip(header, zip(*rows, strict=True), strict=True)}
-
-
-def _dialect(lines: Any, csv: Any) -> Any:
-    head = lines.read(65536).partition("\n")[0]
-    lines.seek(0)
-    dialect: type[Any] = type("Dialect", (csv.excel,), {})
-    dialect.delimiter = max(",;\t|", key=lambda mark: (head.count(mark), mark == ","))
-    return dialect
-
-
-def _parquet(place: Any) -> Any:
-    try:
-        from pyarrow import ArrowInvalid, parquet
-    except ImportError:
-        raise MissingPackage(f"{place} is Parquet, read by pyarrow. Install: pip install 'mixle[tables]'") from None
-    try:
-        return parquet.read_table(place)
-    except ArrowInvalid as error:
-        raise SchemaError(f"{place} is no Parquet file ({error})") from None
-
-
-def _typed(cells: Sequence[str]) -> Any:
-    known = [cell.strip() for cell in cells]
-    there = {cell for cell in known if cell not in _ABSENT}
-    for read in (_integers, _floats, _truths, _dates):
-        table = read(there) if there else {}
-        if table is not None:
-            missing = math.nan if read is _floats else None
-            return [table.get(cell, missing) for cell in known]
-    return [None if cell in _ABSENT else cell for cell in known]
-
-
-def _integers(there: set[str]) -> dict[str, Any] | None:
-    if any(_CODE.match(cell) for cell in there):
-        return None
-    try:
-        return {cell: int(cell) for cell in sorted(there)}
-    except ValueError:
-        return None
-
-
-def _floats(there: set[str]) -> dict[str, Any] | None:
-    if any(_CODE.match(cell) for cell in there):
-        return None
-    try:
-        return {cell: float(cell) for cell in sorted(there)}
-    except ValueError:
-        return None
-
-
-def _truths(there: set[str]) -> dict[str, Any] | None:
-    return {cell: _TRUTH[cell] for cell in sorted(there)} if there <= _TRUTH.keys() else None
-
-
-def _dates(there: set[str]) -> dict[str, Any] | None:
-    try:
-        return {cell: dt.datetime.fromisoformat(cell) for cell in sorted(there)} if min(map(len, there)) >= 10 else None
-    except ValueError:
-        return None

@@ -10,43 +10,17 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import SchemaError, SerializationError
+from mixle.inference.selecting import Candidate
 from mixle.stats.table import Table
 from mixle.tables.schemas import Schema
-from mixle.tables.words import component_lines, explain_text, report_lines
+from mixle.tables.summaries import Summary, summary
+from mixle.tables.words import explain_text, report_lines
 
 __all__ = ["Candidate", "Fit", "load"]
 
 #: Version of the file; a newer one is refused.
 FORMAT = 1
 _BLOCK = 65536
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One number of components that was tried.
-
-    Attributes
-    ----------
-    components : int
-        Number of clusters.
-    log_likelihood : float
-        Of the fitted rows, in nats.
-    parameters : int
-        Free parameters of the model.
-    bic : float
-        −2 × log-likelihood + parameters × log(rows); less is better.
-    iterations : int
-        EM iterations of the best trial.
-    settled : bool
-        Whether it converged.
-    """
-
-    components: int
-    log_likelihood: float
-    parameters: int
-    bic: float
-    iterations: int
-    settled: bool
 
 
 class Fit:
@@ -174,6 +148,28 @@ class Fit:
         rows = self.model.sampler(seed).sample(size)
         return {field.name: [row[field.name] for row in rows] for field in self.schema.used}
 
+    def impute(self, data: Any, how: str = "mean", seed: int = 0) -> dict[Any, Any]:
+        """Return the used columns with their missing values filled in, given the values that are there.
+
+        Parameters
+        ----------
+        data : table or path
+            Rows with the used columns.
+        how : {"mean", "draw"}
+            As for `mixle.inference.impute`: expected numbers and likeliest labels, or a draw.
+        seed : int
+            Seed of the draws.
+
+        Returns
+        -------
+        dict
+            A column for each used one; dates as days since 1970-01-01.
+        """
+        from mixle.inference import impute
+
+        rows = self.schema.read(_one_row(data))
+        return dict(impute(self.model, rows, how, seed))
+
     def explain(self, data: Any, row: int = 0) -> Explanation:
         """Return which columns spoke for the cluster of a row, against the runner-up.
 
@@ -190,10 +186,12 @@ class Fit:
             With a single cluster, or a position outside the table.
         """
         if len(self.model.components) < 2:
-            raise SchemaError("a fit with one cluster has no runner-up to explain a row against")
+            raise SchemaError(
+                "a fit with one cluster has no runner-up to explain a row against; pass components=2 or more"
+            )
         rows = self.schema.read(_one_row(data))
         if not -len(rows) <= row < len(rows):
-            raise SchemaError(f"row {row} is not in a table of {len(rows)} rows")
+            raise SchemaError(f"row {row} is not in a table of {len(rows)} rows; pass one from 0 to {len(rows) - 1}")
         row %= len(rows)
         payload = self._encoded(rows[row : row + 1])
         chance = self._responsibilities(rows[row : row + 1])[0]
@@ -209,7 +207,7 @@ class Fit:
 
     def summary(self) -> str:
         """Return the clusters in words, the heaviest first."""
-        return "\n".join(component_lines(self.model, self.schema))
+        return str(self._summary())
 
     def report(self) -> str:
         """Return how the model was fitted, and what was tried."""
@@ -221,14 +219,11 @@ class Fit:
     def _repr_html_(self) -> str:
         from html import escape
 
-        body = self._details_html()
-        return f"<div><p>{escape(self.report())}</p>{body}</div>".replace("\n", "<br>")
+        report = escape(self.report()).replace("\n", "<br>")
+        return f"<div><p>{report}</p>{self._summary()._repr_html_()}</div>"
 
-    def _details_html(self) -> str:
-        from html import escape
-
-        lines = component_lines(self.model, self.schema)
-        return f"<pre>{escape(chr(10).join(lines))}</pre>".replace("\n", "&#10;")
+    def _summary(self) -> Summary:
+        return summary(self.model, [(field.name, field.conversion) for field in self.schema.used])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit as JSON: model, schema and what was tried, not the rows. Nothing is pickled.
@@ -349,7 +344,9 @@ def load(path: str | os.PathLike[str]) -> Fit:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise SerializationError(f"{os.fspath(path)} is not a fit saved by mixle: it is no JSON ({error})") from None
+        raise SerializationError(
+            f"{os.fspath(path)} is not a fit saved by mixle: it is no JSON ({error}); use what fitted.save wrote"
+        ) from None
     if not isinstance(content, dict) or content.get("mixle") != "fit":
         raise SerializationError(f"{os.fspath(path)} is not a fit saved by mixle; fitted.save(path) writes one")
     if not isinstance(content.get("format"), int) or content["format"] > FORMAT:
@@ -364,4 +361,6 @@ def load(path: str | os.PathLike[str]) -> Fit:
         model = MixtureDistribution.from_dict(content["model"])
         return Fit(model, Schema.from_dict(content["schema"]), tried, str(content["backend"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise SerializationError(f"{os.fspath(path)} is a damaged fit: {type(error).__name__}: {error}") from None
+        raise SerializationError(
+            f"{os.fspath(path)} is a damaged fit: {type(error).__name__}: {error}; use another copy"
+        ) from None

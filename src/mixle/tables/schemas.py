@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mixle.errors import SchemaError
+from mixle.inference.rules import Choice, choose, named_estimator, table_text
 from mixle.stats.table import Table
 from mixle.tables.reading import Conversion, table_columns
-from mixle.tables.rules import Choice, choose
 
 __all__ = ["Field", "Schema", "schema"]
 
@@ -191,10 +191,7 @@ class Schema:
         return rows
 
     def __str__(self) -> str:
-        cells = self._cells()
-        widths = [max(len(row[j]) for row in cells) for j in range(2)]
-        lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in cells]
-        return "\n".join([*lines, f"({self.rows:,} rows)"])
+        return table_text(self._cells(), self.rows)
 
     __repr__ = __str__
 
@@ -255,30 +252,17 @@ def _field(name: Any, choice: Choice, how: Conversion) -> Field:
     if choice.family == "Ignored":
         return Field(name, "Ignored", None, choice.reason, choice.missing, how)
     reason = f"dates as days since 1970-01-01; {choice.reason}" if how else choice.reason
-    return Field(name, choice.family, _named(choice.family, choice.arguments), reason, choice.missing, how)
+    return Field(name, choice.family, choice.estimator, reason, choice.missing, how)
 
 
 def _told(field: Field, family: Any) -> Field:
     if family == "Ignored" or family is None:
         return dataclasses.replace(field, family="Ignored", estimator=None, reason="as told")
     if isinstance(family, str):
-        return dataclasses.replace(field, family=family, estimator=_named(family, {}), reason="as told")
+        return dataclasses.replace(field, family=family, estimator=named_estimator(family, {}), reason="as told")
     if not callable(getattr(family, "accumulator_factory", None)):
         raise SchemaError(
             f"column {field.name!r}: {family!r:.80} is no family; pass a name as 'Gaussian' or an estimator"
         )
     name = type(family).__name__.removesuffix("Estimator")
     return dataclasses.replace(field, family=name, estimator=family, reason="as told")
-
-
-def _named(family: str, arguments: dict[str, Any]) -> Any:
-    from mixle import stats
-
-    if f"{family}Estimator" not in stats.__all__:
-        names = [name.removesuffix("Estimator") for name in stats.__all__ if name.endswith("Estimator")]
-        raise SchemaError(f"{family!r} is no family; there are {', '.join(names)} and Ignored")
-    kind = getattr(stats, f"{family}Estimator")
-    try:
-        return kind(**arguments)
-    except TypeError:
-        raise SchemaError(f"{family} needs arguments: pass mixle.stats.{family}Estimator(...) itself") from None

@@ -6,31 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["component_lines", "explain_text", "report_lines"]
+__all__ = ["explain_text", "law_text", "percent", "report_lines"]
 
 #: Most labels of a law that are named, and the share below which one is not worth a word.
 _LABELS, _TRACE = 4, 0.005
 #: A share that prints as 0.0 %.
 _NONE = 0.0005
-
-
-def component_lines(model: Any, schema: Any) -> list[str]:
-    """Return one paragraph for each component, the heaviest first.
-
-    Parameters
-    ----------
-    model : MixtureDistribution
-        Mixture of records.
-    schema : Schema
-        Families of its columns.
-    """
-    lines = []
-    width = max((len(str(field.name)) for field in schema.used), default=0)
-    for k in sorted(range(len(model.w)), key=lambda k: -float(model.w[k])):
-        lines.append(f"Cluster {k}: {100 * float(model.w[k]):.1f} % of the rows")
-        laws = zip(schema.used, model.components[k].dists, strict=True)
-        lines += [f"    {field.name!s:<{width}}  {law_text(law, field.conversion)}" for field, law in laws]
-    return lines
 
 
 def law_text(law: Any, conversion: str = "") -> str:
@@ -47,14 +28,23 @@ def law_text(law: Any, conversion: str = "") -> str:
     if name == "Optional":
         missing = float(law.p or 0.0)
         parts = [law_text(law.dist, conversion)] if missing < 1.0 else []
-        parts += [f"{_percent(missing)} missing"] if missing >= _NONE else []
+        parts += [f"{percent(missing)} missing"] if missing >= _NONE else []
         return "; ".join(parts)
     if name == "Gaussian":
         return _around(float(law.mu), math.sqrt(float(law.sigma2)), conversion)
     if name in _WORDS:
         return _WORDS[name](law)
-    numbers = {field: getattr(law, field) for field in law._fields}
-    return f"{name}({', '.join(f'{key} = {_number(value)}' for key, value in numbers.items())})"
+    if name in {"Composite", "Record"}:
+        named = law.fields.items() if name == "Record" else enumerate(law.dists)
+        return "; ".join(f"{key}: {law_text(part)}" for key, part in named)
+    if name == "Sequence":
+        length = "" if law.len_dist is None else f"; length {law_text(law.len_dist)}"
+        return f"items {law_text(law.dist, conversion)}{length}"
+    if name == "Mixture":
+        mixed = zip(law.w, law.components, strict=True)
+        return "; ".join(f"{percent(float(w))}: {law_text(part, conversion)}" for w, part in mixed)
+    given = [field for field in (*law._fields, *getattr(law, "_keyword_fields", ())) if field not in {"name", "keys"}]
+    return f"{name}({', '.join(f'{key} = {_number(getattr(law, key))}' for key in given)})"
 
 
 def _negative_binomial(law: Any) -> str:
@@ -69,19 +59,25 @@ def _log_gaussian(law: Any) -> str:
 def _labels(shares: dict[Any, float]) -> str:
     ranked = sorted(((label, float(p)) for label, p in shares.items() if p > 0.0), key=lambda x: (-x[1], str(x[0])))
     shown = [item for i, item in enumerate(ranked[:_LABELS]) if i == 0 or item[1] >= _TRACE]
-    text = ", ".join(f"{label} {_percent(share)}" for label, share in shown)
+    text = ", ".join(f"{label} {percent(share)}" for label, share in shown)
     rest = 1.0 - sum(share for _, share in shown)
     return f"{text} and {len(ranked) - len(shown)} more" if rest > _TRACE else text
 
 
 _WORDS: dict[str, Callable[[Any], str]] = {
-    "Bernoulli": lambda law: f"{_percent(float(law.p))} true",
+    "Bernoulli": lambda law: f"{percent(float(law.p))} true",
     "Categorical": lambda law: _labels(law.pmap),
     "Gamma": lambda law: f"{law.k * law.theta:.4g} ± {math.sqrt(law.k) * law.theta:.3g}, with a long tail",
     "IntegerCategorical": lambda law: _labels({law.min_val + i: p for i, p in enumerate(law.p_vec)}),
+    "Beta": lambda law: f"{law.a / (law.a + law.b):.3g} on average (a share; a = {law.a:.3g}, b = {law.b:.3g})",
+    "Exponential": lambda law: f"{law.beta:.4g} on average, falling off exponentially",
     "LogGaussian": _log_gaussian,
     "NegativeBinomial": _negative_binomial,
+    "Null": lambda _: "anything",
+    "PointMass": lambda law: f"always {law.value!s:.40}",
     "Poisson": lambda law: f"{float(law.lam):.4g} on average",
+    "StudentT": lambda law: f"{law.loc:.4g} ± {law.scale:.3g}, with heavy tails (df = {law.df:.3g})",
+    "Uniform": lambda law: f"{law.low:.4g} to {law.high:.4g}, evenly",
 }
 
 
@@ -101,7 +97,8 @@ def _number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value!r:.60}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Return a share in percent, small ones with a digit more."""
     return f"{100 * share:.1f} %" if _NONE <= share < 0.0995 else f"{100 * share:.0f} %"
 
 
@@ -141,8 +138,8 @@ def explain_text(found: Any) -> str:
     found : Explanation
         Which columns spoke for which cluster.
     """
-    first = f"cluster {found.cluster} ({_percent(found.probability)})"
-    second = f"cluster {found.runner_up} ({_percent(found.runner_up_probability)})"
+    first = f"cluster {found.cluster} ({percent(found.probability)})"
+    second = f"cluster {found.runner_up} ({percent(found.runner_up_probability)})"
     lines = [f"{first} before {second}; nats for it, or against:"]
     width = max(len(str(name)) for name in [*found.fields, "weight"])
     ranked = sorted(found.fields.items(), key=lambda item: -abs(item[1]))

@@ -25,6 +25,8 @@ SMALLEST, LARGEST = 1e-8, 1e8
 class CountLeaf(CodeLeaf):
     """Laws of counts 0, 1, 2, ...: the labels are the counts that occur, and the statistic is their histogram."""
 
+    open_labels: ClassVar[bool] = True
+
     def encode(self, rows: Sequence[Any]) -> Rows:
         """Return codes of the counts."""
         codes, outside, labels = read_counts(rows, self.name)

@@ -43,7 +43,11 @@ class HiddenMarkovSampler(DistributionSampler):
         NonGenerativeSequenceError
             If there is neither a law of the length nor a terminal state.
         """
-        paths = self.sample_states(1 if size is None else size)
+        rows = self.elements_along(self.sample_states(1 if size is None else size))
+        return rows[0] if size is None else rows
+
+    def elements_along(self, paths: list[np.ndarray]) -> list[list[Any]]:
+        """Return drawn elements of sequences whose states are `paths`."""
         states = np.concatenate([*paths, np.zeros(0, np.int64)]).astype(np.int64)
         drawn: list[Any] = [None] * len(states)
         for k, sampler in enumerate(self.elements):
@@ -52,8 +56,7 @@ class HiddenMarkovSampler(DistributionSampler):
                 for place, value in zip(where.tolist(), plain_list(sampler.sample(int(where.size))), strict=True):
                     drawn[place] = value
         ends = np.cumsum([len(path) for path in paths]).tolist()
-        rows = [drawn[end - len(path) : end] for end, path in zip(ends, paths, strict=True)]
-        return rows[0] if size is None else rows
+        return [drawn[end - len(path) : end] for end, path in zip(ends, paths, strict=True)]
 
     def sample_states(self, size: int) -> list[np.ndarray]:
         """Return `size` paths of hidden states."""
@@ -64,7 +67,10 @@ class HiddenMarkovSampler(DistributionSampler):
             raise NonGenerativeSequenceError(
                 "a hidden Markov model without a law of the length cannot be sampled; pass len_dist="
             )
-        lengths = np.array([int(n) for n in self.lengths.sample(size)], np.int64)
+        return self.states_of(np.array([int(n) for n in self.lengths.sample(size)], np.int64))
+
+    def states_of(self, lengths: np.ndarray) -> list[np.ndarray]:
+        """Return paths of hidden states of these lengths."""
         return draw_paths(lengths, self._first, self._next, self.rng)
 
     def _until(self, terminal: frozenset[int]) -> np.ndarray:

@@ -110,13 +110,18 @@ class Natural:
     def bind(self, features: Features) -> None:
         """Look up the labels of a chunk."""
         table = np.zeros((self.count, features.total_labels))
+        self._open: dict[int, np.ndarray] = {}
         for slot in self.plan.codes:
             leaf: Any = slot.node.leaf
             first = features.first_code[slot.index]
             labels = features.labels[slot.index]
             members, stop = self.members[slot.index], first + len(labels)
             table[:, first:stop] = leaf.log_tables(members, labels)
-            strangers = features.strangers[slot.index][:1]  # to the model they are all alike
+            strangers = features.strangers[slot.index]
+            if leaf.open_labels:  # each has a probability of its own, and the column that they share adds nothing
+                self._open[slot.index] = leaf.log_tables(members, strangers)
+                continue
+            strangers = strangers[:1]  # to the model they are all alike
             table[:, stop : stop + len(strangers)] = leaf.log_tables(members, strangers)
         self.table = table
         self._by_label = np.concatenate([table.T, np.zeros((1, self.count))])
@@ -140,6 +145,10 @@ class Natural:
             self._substitute(features, index, k, start, stop, out)
         if not features.dense_labels:
             self._sparse(features, start, stop, out)
+        for index, terms in self._open.items():
+            laid: Any = features.parts[index]
+            a, b, where = laid.span(start, stop)
+            out[:, where] += terms[:, laid.rows.x[a:b]]
 
     def by_label(self) -> np.ndarray | None:
         """Return log-densities plus log weights of each label (K, L) where rows hold one label and nothing else.
@@ -147,7 +156,7 @@ class Natural:
         None for other rows.
         """
         plan = self.plan
-        if plan.dense > 1 or len(plan.codes) != 1 or plan.general:
+        if plan.dense > 1 or len(plan.codes) != 1 or plan.general or self._open:
             return None
         return np.asarray(self.dense[:, :1] + self.table)
 

@@ -1,11 +1,12 @@
-"""Which family fits a column: the rules by which `mixle.schema` chooses, each with the reason it prints."""
+"""Which family fits a column: the rules of `mixle.schema` and `infer`, each with the reason it prints."""
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import numbers
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from mixle.errors import SchemaError
 from mixle.stats.label_column import LabelColumn
 from mixle.stats.reading import is_missing
 
-__all__ = ["RULES", "Choice", "choose"]
+__all__ = ["RULES", "Choice", "choose", "named_estimator", "table_text"]
 
 #: Text, in the order in which the rules are tried.
 RULES = """\
@@ -56,6 +57,11 @@ class Choice:
     reason: str
     arguments: dict[str, Any]
     missing: int
+
+    @property
+    def estimator(self) -> Any:
+        """Estimator of the values that are there; None for what is left out."""
+        return None if self.family == "Ignored" else named_estimator(self.family, self.arguments)
 
 
 def choose(name: Any, values: Any) -> Choice:
@@ -132,6 +138,11 @@ def _kind(name: Any, there: Any, values: Any) -> str:
     for kind, found in kinds.items():
         if found == "":
             row = _row_of(values, lambda v, kind=kind: type(v) is kind)
+            if issubclass(kind, (dt.date, dt.timedelta, np.datetime64, np.timedelta64)):
+                raise SchemaError(
+                    f"column {name!r} holds dates (row {row}: {values[row]!s:.60}); mixle.schema(table) and mixle.fit "
+                    "read those of a table as days, a row of a fit holds numbers: turn them into numbers first"
+                )
             raise SchemaError(
                 f"column {name!r} holds a {kind.__name__} (row {row}: {values[row]!r:.60}), not one value per row; "
                 f"leave it out with columns=, or turn it into columns of single values"
@@ -237,3 +248,45 @@ def _gamma_fit(values: np.ndarray, logs: np.ndarray) -> float:
 def _log_gaussian_fit(logs: np.ndarray) -> float:
     variance = float(logs.var())
     return -float(logs.mean()) - 0.5 * math.log(2.0 * math.pi * math.e * variance) if variance > 0.0 else math.inf
+
+
+def named_estimator(family: str, arguments: Mapping[str, Any]) -> Any:
+    """Return the estimator of a family by its name.
+
+    Parameters
+    ----------
+    family : str
+        Name of the family without ``Estimator``.
+    arguments : mapping
+        Arguments of the estimator.
+
+    Raises
+    ------
+    SchemaError
+        For a name that is no family, and for one whose estimator needs other arguments.
+    """
+    from mixle import stats
+
+    if f"{family}Estimator" not in stats.__all__:
+        names = [name.removesuffix("Estimator") for name in stats.__all__ if name.endswith("Estimator")]
+        raise SchemaError(f"{family!r} is no family; there are {', '.join(names)} and Ignored")
+    kind = getattr(stats, f"{family}Estimator")
+    try:
+        return kind(**arguments)
+    except TypeError:
+        raise SchemaError(f"{family} needs arguments: pass mixle.stats.{family}Estimator(...) itself") from None
+
+
+def table_text(cells: Sequence[tuple[str, str, str]], rows: int) -> str:
+    """Return what was chosen as a text of three columns and a last line with the number of rows.
+
+    Parameters
+    ----------
+    cells : sequence of (str, str, str)
+        Name, family and reason of each line, the heading first.
+    rows : int
+        Number of rows.
+    """
+    widths = [max(len(row[j]) for row in cells) for j in range(2)]
+    lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in cells]
+    return "\n".join([*lines, f"({rows:,} rows)"])

@@ -1,31 +1,23 @@
-"""Mixtures as scikit-learn estimators: in pipelines, grid searches and wherever else its estimators go."""
+"""Mixtures as scikit-learn estimators."""
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import ClusterMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mixle.errors import MissingPackage
-
-try:
-    from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils import check_random_state
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError:
-    raise MissingPackage("mixle.sklearn needs scikit-learn. Install: pip install 'mixle[sklearn]'") from None
+from mixle.sklearn.base import LAWS, Estimator, gaussian_estimator, is_frame
 
 if TYPE_CHECKING:
     from mixle.tables.schemas import Schema
 
 __all__ = ["MixtureModel"]
 
-_LAWS = ("auto", "diag", "full")
 
-
-class MixtureModel(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Mixture fitted by EM, with the interface of `sklearn.mixture.GaussianMixture`.
 
     Arrays are fitted with Gaussian components; data frames, whose columns may be text, counts, dates or missing, with
@@ -70,6 +62,8 @@ class MixtureModel(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[m
         Its iterations.
     lower_bound_ : float
         Mean log-likelihood of a row.
+    lower_bounds_ : ndarray, shape (iterations,)
+        That after each iteration.
     labels_ : ndarray, shape (n,)
         Component of each fitted row.
     n_features_in_ : int
@@ -134,20 +128,49 @@ class MixtureModel(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[m
                 f"n_samples={len(rows)} rows cannot be fitted by n_components={self.n_components}; "
                 "at least 2 rows, and one for each component, are needed"
             )
-        model = self._optimised(rows, estimator, sample_weight)
-        told = model.fit_provenance()
-        self.model_, self.weights_ = model, np.asarray(model.w)
-        self.converged_, self.n_iter_ = told.stopped == "converged", max(1, told.iterations)
         weight = float(len(rows)) if sample_weight is None else float(sample_weight.sum())
-        self.lower_bound_ = float(told.final_objective) / weight
-        self._n_rows = len(rows)
+        self._fit(rows, estimator, len(rows), weight, sample_weight)
+        self.weights_ = np.asarray(self.model_.w)
+        self._stream: Any = None
         self.labels_ = self._posterior(rows).argmax(axis=1)
-        if not self.converged_:
-            warnings.warn(
-                f"EM had not converged after {self.n_iter_} iterations; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> MixtureModel:
+        """Go on with another batch of rows: one step of online EM.
+
+        The first call draws the components from its batch, unless the model is fitted; batch t then replaces the share
+        ``t ** -0.7`` of what was seen before (see `mixle.inference.streaming.StreamingEstimator`).
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n, d)
+            The batch; the first one needs a row for each component.
+        y : ignored
+            Present by convention.
+
+        Returns
+        -------
+        MixtureModel
+            Itself. ``n_iter_`` counts the batches, ``lower_bound_`` is the mean log-density of the batch,
+            ``converged_`` stays False, and ``labels_`` are those of the batch.
+        """
+        from mixle.inference.streaming import StreamingEstimator
+
+        first = not hasattr(self, "model_")
+        rows, estimator = self._opened(X) if first else (self._read(X), None)
+        stream = getattr(self, "_stream", None)
+        if stream is None:
+            state = check_random_state(0 if self.random_state is None else self.random_state)
+            if estimator is None:
+                estimator = self._estimator()
+            model = None if first else self.model_
+            stream = StreamingEstimator(estimator, model=model, init_p=1.0, rng=state)
+            self.lower_bounds_ = np.zeros(0)
+        self.model_, self._stream = stream.update(rows), stream
+        self.weights_, self.converged_, self.n_iter_ = np.asarray(self.model_.w), False, stream.step
+        self.labels_ = self._posterior(rows).argmax(axis=1)
+        self.lower_bound_ = float(self._densities(rows).mean())
+        self.lower_bounds_ = np.append(self.lower_bounds_, self.lower_bound_)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -190,8 +213,7 @@ class MixtureModel(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[m
         -------
         ndarray, shape (n,)
         """
-        rows = self._read(X)
-        return np.asarray(self.model_.seq_log_density(self.model_.dist_to_encoder().seq_encode(rows)))
+        return self._densities(self._read(X))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the mean log-density of the rows in nats.
@@ -267,27 +289,28 @@ class MixtureModel(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[m
         tags.input_tags.string = framed
         return tags
 
-    def _free(self) -> int:
-        from mixle.stats.counting import free_parameters
-
-        return free_parameters(self.model_)
-
     def _opened(self, X: Any) -> tuple[Any, Any]:
         """Return the rows of the first fit and the estimator, after checking the parameters."""
-        from mixle.stats import DiagonalGaussianEstimator, MixtureEstimator, MultivariateGaussianEstimator
         from mixle.tables import Schema, schema
 
-        if isinstance(self.law, str) and self.law not in _LAWS:
-            raise ValueError(f"law must be one of {', '.join(_LAWS)}, or a Schema; not {self.law!r}")
-        if isinstance(self.law, Schema) or (self.law == "auto" and _is_frame(X)):
-            validate_data(self, X, skip_check_array=True)
+        if isinstance(self.law, str) and self.law not in LAWS:
+            raise ValueError(f"law must be one of {', '.join(LAWS)}, or a Schema; not {self.law!r}")
+        if isinstance(self.law, Schema) or (self.law == "auto" and is_frame(X)):
             chosen = self.law if isinstance(self.law, Schema) else schema(X)
+            read = chosen.read(X)  # before scikit-learn's checks, as it names what is wrong with a column
+            validate_data(self, X, skip_check_array=True)
             self.schema_: Schema | None = chosen
-            return chosen.read(X), chosen.estimator(self.n_components)
+            return read, self._estimator()
         rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         self.schema_ = None
-        kind = MultivariateGaussianEstimator if self.law == "full" else DiagonalGaussianEstimator
-        return rows, MixtureEstimator([kind(rows.shape[1], min_covar=self.reg_covar)] * self.n_components)
+        return rows, self._estimator()
+
+    def _estimator(self) -> Any:
+        from mixle.stats import MixtureEstimator
+
+        if self.schema_ is not None:
+            return self.schema_.estimator(self.n_components)
+        return MixtureEstimator([gaussian_estimator(self.law, self.n_features_in_, self.reg_covar)] * self.n_components)
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -296,36 +319,8 @@ class MixtureModel(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[m
         validate_data(self, X, skip_check_array=True, reset=False)
         return self.schema_.read(X)
 
-    def _optimised(self, rows: Any, estimator: Any, weights: Any) -> Any:
-        from mixle.inference import best_of, optimize
-        from mixle.tables.fitting import START_ROWS, shards_for
-        from mixle.utils.parallel.planner import encoded_data
-
-        backend, pool = self._pool()
-        if weights is not None:
-            pool["weights"] = weights
-        delta, init_p = self.tol * len(rows), 1.0 if len(rows) <= START_ROWS else 0.1
-        rng = check_random_state(0 if self.random_state is None else self.random_state)
-        previous = getattr(self, "model_", None) if self.warm_start else None
-        with (
-            warnings.catch_warnings(),
-            encoded_data(rows, estimator, backend=backend, num_shards=shards_for(len(rows)), **pool) as handle,
-        ):
-            warnings.simplefilter("ignore", UserWarning)  # what did not converge is told by ConvergenceWarning
-            if previous is not None:
-                return optimize(
-                    None, estimator, max_its=self.max_iter, delta=delta, prev_estimate=previous, enc_data=handle
-                )
-            return best_of(None, None, estimator, self.n_init, self.max_iter, init_p, delta, rng, enc_data=handle)[1]
-
-    def _pool(self) -> tuple[str, dict[str, Any]]:
-        from mixle.utils.parallel.planning.discover import usable_cpus
-
-        workers = self.n_jobs
-        if workers is not None and workers < 0:
-            workers = max(1, usable_cpus() + 1 + workers)
-        backend = self.backend or ("mp" if workers is not None and workers > 1 else "local")
-        return backend, {} if workers is None or backend == "local" else {"num_workers": workers}
+    def _densities(self, rows: Any) -> np.ndarray:
+        return np.asarray(self.model_.seq_log_density(self.model_.dist_to_encoder().seq_encode(rows)))
 
     def _posterior(self, rows: Any) -> np.ndarray:
         if self.schema_ is not None:
@@ -337,7 +332,3 @@ class MixtureModel(ClusterMixin, DensityMixin, BaseEstimator):  # type: ignore[m
         lost = ~(found.sum(axis=1) > 0.0)
         found[lost] = self.weights_
         return found
-
-
-def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns") and not isinstance(X, np.ndarray)

@@ -1,0 +1,86 @@
+"""What the estimators share: pools, fits, and what a fit tells."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from mixle import errors
+
+__all__ = ["LAWS", "Estimator", "gaussian_estimator", "is_frame"]
+
+#: Names of the laws of a row.
+LAWS = ("auto", "diag", "full")
+
+
+class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Base of the estimators: fits on the pool that the parameters ask for."""
+
+    def _fit(self, rows: Any, estimator: Any, units: int, weight: float, weights: Any = None) -> None:
+        """Fit, and set the attributes that tell how; `units` observations make up `rows`, of this `weight`."""
+        model = self._optimised(rows, estimator, units, weights)
+        told = model.fit_provenance()
+        self.model_ = model
+        self.converged_, self.n_iter_ = told.stopped == "converged", max(1, told.iterations)
+        self.lower_bound_ = float(told.final_objective) / weight
+        self.lower_bounds_ = np.array(told.objectives or [told.final_objective]) / weight
+        if not self.converged_:
+            warnings.warn(
+                f"EM had not converged after {self.n_iter_} iterations; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _optimised(self, rows: Any, estimator: Any, units: int, weights: Any) -> Any:
+        from mixle.inference import best_of, optimize
+        from mixle.inference.selecting import START_ROWS, shards_for
+        from mixle.utils.parallel.planner import encoded_data
+
+        backend, pool = self._pool()
+        if weights is not None:
+            pool["weights"] = weights
+        delta, init_p = self.tol * units, 1.0 if len(rows) <= START_ROWS else 0.1
+        rng = check_random_state(0 if self.random_state is None else self.random_state)
+        previous = getattr(self, "model_", None) if self.warm_start else None
+        shards = min(len(rows), shards_for(units))
+        with (
+            warnings.catch_warnings(),
+            encoded_data(rows, estimator, backend=backend, num_shards=shards, **pool) as handle,
+        ):
+            warnings.simplefilter("ignore", errors.ConvergenceWarning)  # told by scikit-learn's own
+            if previous is not None:
+                return optimize(
+                    None, estimator, max_its=self.max_iter, delta=delta, prev_estimate=previous, enc_data=handle
+                )
+            return best_of(None, None, estimator, self.n_init, self.max_iter, init_p, delta, rng, enc_data=handle)[1]
+
+    def _pool(self) -> tuple[str, dict[str, Any]]:
+        from mixle.utils.parallel.planning.discover import usable_cpus
+
+        workers = self.n_jobs
+        if workers is not None and workers < 0:
+            workers = max(1, usable_cpus() + 1 + workers)
+        backend = self.backend or ("mp" if workers is not None and workers > 1 else "local")
+        return backend, {} if workers is None or backend == "local" else {"num_workers": workers}
+
+    def _free(self) -> int:
+        from mixle.stats.counting import free_parameters
+
+        return free_parameters(self.model_)
+
+
+def gaussian_estimator(law: str, width: int, floor: float) -> Any:
+    """Return the estimator of a Gaussian of `width` columns: full where `law` says so, else diagonal."""
+    from mixle.stats import DiagonalGaussianEstimator, MultivariateGaussianEstimator
+
+    return (MultivariateGaussianEstimator if law == "full" else DiagonalGaussianEstimator)(width, min_covar=floor)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether `X` has named columns."""
+    return hasattr(X, "columns") and not isinstance(X, np.ndarray)
