@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import weakref
 import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from mixle.utils.parallel.folding.shards import Shard
+    from mixle.utils.parallel.folding.shards import Chunk, Shard
 
 __all__ = ["model_digest", "rows_digest"]
 
@@ -37,14 +38,18 @@ def rows_digest(shard: Shard) -> str:
     """
     xor = total = 0
     for chunk in shard.chunks:
-        for part in _parts((chunk.payload, chunk.weights)):
-            one, two, size = _words(part)
-            xor = (((xor << 1) | (xor >> 63)) & MASK) ^ one ^ size
-            total = (3 * total + two + size) & MASK
+        parts = _known.get(chunk)
+        if parts is None:
+            parts = _known[chunk] = [_Words(part) for part in _parts((chunk.payload, chunk.weights))]
+        for part in parts:
+            one, two = part.added_up()
+            xor = (((xor << 1) | (xor >> 63)) & MASK) ^ one ^ part.size
+            total = (3 * total + two + part.size) & MASK
     return f"{xor:016x}{total:016x}"
 
 
-def _parts(value: Any) -> Iterator[np.ndarray | bytes]:
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield the arrays of numbers, and the plain values and sequences of them."""
     if isinstance(value, np.ndarray):
         mask = getattr(value, "mask", None)
         plain = value if type(value) is np.ndarray else value.view(np.ndarray)
@@ -54,32 +59,71 @@ def _parts(value: Any) -> Iterator[np.ndarray | bytes]:
             yield mask
     elif isinstance(value, (tuple, list)):
         if len(value) and set(map(type, value)) <= PLAIN:
-            yield repr(value).encode("utf-8", "surrogatepass")
+            yield value
         else:
             for item in value:
                 yield from _parts(item)
     elif isinstance(value, dict):
         yield from _parts(list(value.items()))
     elif type(value) in PLAIN and value is not None:
-        yield repr(value).encode("utf-8", "surrogatepass")
+        yield value
 
 
-def _words(part: np.ndarray | bytes) -> tuple[int, int, int]:
-    """Return xor and sum of the words of a part, and its size in bytes."""
-    if isinstance(part, bytes):
-        return zlib.crc32(part), zlib.adler32(part), len(part)
-    if not part.flags.c_contiguous:  # words count without their order, so that whole ones may lie anyhow
-        lies = part.flags.f_contiguous and part.dtype.itemsize % 8 == 0
-        part = part.T if lies else np.ascontiguousarray(part)
+class _Words:
+    """Where the words of one part lie. They count without their order, so that whole ones may lie anyhow."""
+
+    def __init__(self, part: Any) -> None:
+        self.part, self.size = part, getattr(part, "nbytes", 0)
+        self.words: np.ndarray | None = None
+        self.rest = np.empty(0, np.uint8)
+        if not isinstance(part, np.ndarray):
+            self.size = len(_text(part))
+            return
+        if part.flags.f_contiguous and part.dtype.itemsize % 8 == 0:
+            part = part.T
+        if part.flags.c_contiguous:
+            self.words, self.rest = _whole(part)
+            return
+        line = part.nbytes // len(part)
+        self.step = max(PIECE // line * 8, 8)  # lines, such that each piece but the last one holds whole words
+        if part.ndim == 2 and part.strides[1] == part.dtype.itemsize:
+            self.part = part.view(np.dtype((np.void, line)))[:, 0]  # copied line by line, not number by number
+
+    def added_up(self) -> tuple[int, int]:
+        """Return xor and sum of the words as they stand now."""
+        if self.words is not None:
+            return _both(self.words, self.rest)
+        if not isinstance(self.part, np.ndarray):
+            text = _text(self.part)
+            return zlib.crc32(text), zlib.adler32(text)
+        xor = total = 0
+        for start in range(0, len(self.part), self.step):
+            one, two = _both(*_whole(np.ascontiguousarray(self.part[start : start + self.step])))
+            xor, total = xor ^ one, total + two
+        return xor, total
+
+
+_known: weakref.WeakKeyDictionary[Chunk, list[_Words]] = weakref.WeakKeyDictionary()
+
+
+def _text(value: Any) -> bytes:
+    return repr(value).encode("utf-8", "surrogatepass")
+
+
+def _whole(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return views of the words of an array in one piece, and of the bytes behind them."""
     flat = part.reshape(-1).view(np.uint8)
     whole = len(flat) - len(flat) % 8
-    words = flat[:whole].view(np.uint64)
-    xor = total = int.from_bytes(flat[whole:].tobytes(), "little")
+    return flat[:whole].view(np.uint64), flat[whole:]
+
+
+def _both(words: np.ndarray, rest: np.ndarray) -> tuple[int, int]:
+    xor = total = int.from_bytes(rest.tobytes(), "little") if len(rest) else 0
     for start in range(0, len(words), PIECE):  # so that the second look finds the piece in the cache
         piece = words[start : start + PIECE]
         xor ^= int(np.bitwise_xor.reduce(piece))
         total += int(np.add.reduce(piece))
-    return xor, total, len(flat)
+    return xor, total
 
 
 class _Canonical(pickle.Pickler):
