@@ -123,8 +123,8 @@ def arm(shard, site, fault):
         assert array.flags.writeable
         return fault.strike(array)
 
-    def encoded(original, one, **more):
-        made = original(one, **more)
+    def encoded(original, one):
+        made = original(one)
         return made, fault.strike(made.chunks[0].payload)
 
     def received(original, task, *args):

@@ -8,14 +8,16 @@ import pytest
 from tests.models import MODELS
 
 import mixle.stats as st
+from mixle.errors import CorruptedRows
 from mixle.stats.identities import watching
-from mixle.utils.parallel.folding.digests import model_digest, rows_digest
+from mixle.utils.parallel.folding.digests import model_digest, rows_digest, sealed
 from mixle.utils.parallel.folding.inputs import make_source
-from mixle.utils.parallel.folding.packing import packed
+from mixle.utils.parallel.folding.packing import arena, packed
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.folding.tasks import Accumulate, execute
 from mixle.utils.parallel.planner import LocalEncodedData
 from mixle.utils.parallel.policies.invariants import Invariants
+from mixle.utils.parallel.sdc_audit import AuditedMPEncodedData
 
 FULL = os.environ.get("MIXLE_INJECTIONS") == "full"
 SHARD_ROUNDS = 1_000_000 if FULL else 3_000
@@ -147,6 +149,33 @@ def test_every_flipped_bit_of_rows_at_rest_changes_their_digest():
                 assert rows_digest(shard) != wanted
                 words[at] ^= np.uint64(1 << bit)
     assert rows_digest(shard) == wanted
+
+
+def test_two_rows_in_each_others_place_have_another_sha256_though_not_another_digest():
+    rows = np.random.RandomState(3).normal(size=(40, 3))
+    estimator = st.DiagonalGaussianEstimator(3)
+    encoder = estimator.accumulator_factory().make().acc_to_encoder()
+    one, other = (make_source(part, encoder, Strided(2), 1, None, estimator).encode(0) for part in (rows, rows[::-1]))
+    exchanged = make_source(rows[[2, 1, 0, *range(3, 40)]], encoder, Strided(2), 1, None, estimator).encode(0)
+    assert rows_digest(one) == rows_digest(exchanged) != rows_digest(other)
+    assert sealed(one) == sealed(arena(packed(one))) != sealed(exchanged)
+
+
+def test_fresh_rows_are_held_against_the_first_encodings_sha256():
+    """What is computed again from rows that pass the digest alone is not believed."""
+    rows = np.random.RandomState(3).normal(size=(40, 3))
+    estimator = st.MixtureEstimator([st.DiagonalGaussianEstimator(3)] * 2)
+    with AuditedMPEncodedData(rows, estimator, num_workers=2, num_shards=4, audit_rate=0.0) as handle:
+        intake = handle.transport._intake
+        assert sorted(intake.seals) == [0, 1, 2, 3]
+        assert all(len(one) == 64 for one in intake.seals.values())
+        model = handle.pysp_seq_initialize(estimator, 3, 0.5)
+        clean = handle.pysp_seq_estimate(estimator, model).digest()
+        intake.rows[1] = "0" * 32  # suspicion, and then a fresh copy that is another one
+        intake.seals[1] = "0" * 64
+        with pytest.raises(CorruptedRows):
+            handle.pysp_seq_estimate(estimator, model)
+    assert len(clean) == 64
 
 
 @pytest.mark.injections

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import marshal
+import operator
 import pickle
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixle.errors import PayloadError
+
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.shards import Chunk, Shard
 
-__all__ = ["model_digest", "rows_digest"]
+__all__ = ["lies_in", "model_digest", "rows_digest", "sealed", "words_of"]
 
 MASK = (1 << 64) - 1
 PIECE = 1 << 15  # words
@@ -43,9 +48,50 @@ def rows_digest(shard: Shard) -> str:
             parts = _known[chunk] = [_Words(part) for part in _parts((chunk.payload, chunk.weights))]
         for part in parts:
             one, two = part.added_up()
-            xor = (((xor << 1) | (xor >> 63)) & MASK) ^ one ^ part.size
-            total = (3 * total + two + part.size) & MASK
-    return f"{xor:016x}{total:016x}"
+            xor, total = xor ^ one ^ part.salt, total + two + part.size
+    return f"{xor & MASK:016x}{total & MASK:016x}"
+
+
+def words_of(array: np.ndarray) -> tuple[int, int]:
+    """Return xor and sum of the words of an array of plain numbers or text, however it lies.
+
+    Examples
+    --------
+    >>> words_of(np.arange(4)), words_of(np.arange(8)[::2])
+    ((0, 6), (0, 12))
+    """
+    xor, total = _Words(array).added_up()
+    return xor, total & MASK
+
+
+def sealed(shard: Shard) -> str | None:
+    """Return the sha256 of a shard's encoded rows; None for types without one. An `Apply` of this runs on workers."""
+    from mixle.utils.parallel.folding.digest import shard_digest
+
+    try:
+        return shard_digest(shard)[1]
+    except PayloadError:
+        return None
+
+
+def lies_in(chunk: Chunk, arena: np.ndarray, arrays: Container[int]) -> None:
+    """Note that some arrays of a chunk are views of one, with nothing but zeros in between: it is read at once.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        Encoded rows.
+    arena : ndarray of uint64
+        What the arrays are views of.
+    arrays : container of int
+        The `id` of each array that lies there.
+    """
+    held = list(_parts((chunk.payload, chunk.weights)))
+    inside = [part for part in held if id(part) in arrays]
+    words = _Words(arena)
+    words.size = sum(part.nbytes for part in inside)  # as if each were read on its own
+    words.salt = functools.reduce(operator.xor, (part.nbytes for part in inside), 0)
+    _known[chunk] = [words, *(_Words(part) for part in held if id(part) not in arrays)]
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -73,11 +119,11 @@ class _Words:
     """Where the words of one part lie. They count without their order, so that whole ones may lie anyhow."""
 
     def __init__(self, part: Any) -> None:
-        self.part, self.size = part, getattr(part, "nbytes", 0)
+        self.part = part
+        self.size = self.salt = part.nbytes if isinstance(part, np.ndarray) else 0
         self.words: np.ndarray | None = None
         self.rest = np.empty(0, np.uint8)
         if not isinstance(part, np.ndarray):
-            self.size = len(_text(part))
             return
         if part.flags.f_contiguous and part.dtype.itemsize % 8 == 0:
             part = part.T
@@ -94,7 +140,7 @@ class _Words:
         if self.words is not None:
             return _both(self.words, self.rest)
         if not isinstance(self.part, np.ndarray):
-            text = _text(self.part)
+            text = marshal.dumps(self.part, 2)  # a version without references: equal text gives equal bytes
             return zlib.crc32(text), zlib.adler32(text)
         xor = total = 0
         for start in range(0, len(self.part), self.step):
@@ -104,10 +150,6 @@ class _Words:
 
 
 _known: weakref.WeakKeyDictionary[Chunk, list[_Words]] = weakref.WeakKeyDictionary()
-
-
-def _text(value: Any) -> bytes:
-    return repr(value).encode("utf-8", "surrogatepass")
 
 
 def _whole(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

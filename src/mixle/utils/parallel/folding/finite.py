@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,7 +28,19 @@ def all_finite(value: Any) -> bool:
     stack = [value]
     while stack:
         item = stack.pop()
-        if item is None or isinstance(item, (str, bytes, bool, int, np.bool_, np.integer)):
+        kind = type(item)
+        if kind is str or item is None:
+            continue
+        if kind is np.ndarray and item.dtype.kind == "f":
+            if not bool(np.isfinite(item).all()):
+                return False
+            continue
+        if _is_bare(kind):
+            if id(item) not in seen:
+                seen.add(id(item))
+                stack.extend(item)
+            continue
+        if isinstance(item, (str, bytes, bool, int, np.bool_, np.integer)):
             continue
         if isinstance(item, (float, complex, np.inexact)):
             if not _finite_number(item):
@@ -41,6 +54,14 @@ def all_finite(value: Any) -> bool:
             seen.add(id(item))
             stack.extend(_parts(item))
     return True
+
+
+@functools.cache
+def _is_bare(kind: type[Any]) -> bool:
+    """Return whether values of a type are tuples that hold nothing beside their items, and cannot hold themselves."""
+    if not issubclass(kind, tuple) or dataclasses.is_dataclass(kind) or kind.__dictoffset__:
+        return False
+    return kind.__iter__ is tuple.__iter__ and not any(vars(base).get("__slots__") for base in kind.__mro__)
 
 
 def _finite_number(item: Any) -> bool:

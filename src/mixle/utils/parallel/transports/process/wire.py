@@ -29,6 +29,8 @@ __all__ = [
     "FrameWriter",
     "Head",
     "frame",
+    "pack_seconds",
+    "read_seconds",
 ]
 
 TASK, REPLY, STARTED, GO, DEFINE, DROP = range(1, 7)
@@ -39,7 +41,7 @@ SLICE = 1 << 24  # bytes read from one worker before the others are looked at
 _HEAD = struct.Struct("<4sBBHiQQ")
 _CRC = struct.Struct("<I")
 HEAD_SIZE = _HEAD.size + _CRC.size
-SECONDS = struct.Struct("<d")  # behind the body of a reply: what it took to write the rest
+SECONDS = struct.Struct("<dI")  # behind the body of a reply: what it took to write the rest, and a checksum
 _IOV = 64
 
 
@@ -86,6 +88,19 @@ def frame(
     length = sum(len(view) for view in views)
     head = _HEAD.pack(MAGIC, kind, flags, incarnation & 0xFFFF, shard, request, length)
     return [memoryview(head + _CRC.pack(zlib.crc32(head))), *views]
+
+
+def pack_seconds(seconds: float) -> bytes:
+    """Return what stands behind the body of a reply."""
+    return SECONDS.pack(seconds, zlib.crc32(struct.pack("<d", seconds)))
+
+
+def read_seconds(body: Buffer) -> float | None:
+    """Return the seconds behind the body of a reply; None if they were altered on their way."""
+    if len(body) < SECONDS.size:
+        return None
+    seconds, crc = SECONDS.unpack_from(body, len(body) - SECONDS.size)
+    return float(seconds) if zlib.crc32(struct.pack("<d", seconds)) == crc else None
 
 
 def read_head(raw: bytearray) -> Head:

@@ -20,7 +20,7 @@ from mixle.errors import PayloadError
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.digests import rows_digest
 from mixle.utils.parallel.folding.faults import fault_of
-from mixle.utils.parallel.folding.packing import packed
+from mixle.utils.parallel.folding.packing import arena, packed
 from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score, execute
 from mixle.utils.parallel.transports.process import system, wire
 from mixle.utils.parallel.transports.process.mailbox import read_letter
@@ -242,11 +242,11 @@ class Worker:
     def own(self, shard: int, encoded: Shard, keep: bool) -> Shard:
         """Return a shard that shares no memory with the rows of the pool: a flipped bit there would be everybody's.
 
-        Its digest also takes one pass over memory in order, where a view takes several.
+        Its digest is also taken in one pass over memory in order.
         """
         if shard in self.owned:
             return encoded
-        own = packed(encoded, wide=True)
+        own = arena(encoded)
         if keep:
             self.resident[shard] = own
             self.owned.add(shard)
@@ -267,7 +267,7 @@ class Worker:
         self.send(
             wire.frame(
                 wire.REPLY,
-                [*parts, wire.SECONDS.pack(time.perf_counter() - began)],
+                [*parts, wire.pack_seconds(time.perf_counter() - began)],
                 incarnation=self.birth.incarnation,
                 shard=result.shard,
                 request=head.request,
