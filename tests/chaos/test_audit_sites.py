@@ -65,7 +65,7 @@ class Campaign:
     def trial(self, site, fault, rng):
         handle = self.pool()
         before = self.found()
-        worker = rng.randrange(self.workers)
+        worker = rng.choice(sorted(one for one, shards in handle._worker_shards.items() if shards))
         mine = sorted(handle._worker_shards[worker])
         if site in sites.IN_WORKERS:
             shard = rng.choice(mine)
@@ -80,9 +80,8 @@ class Campaign:
         finally:
             sites.disarm()
         self.note(model, self.found() > before)
-        if handle._blacklist:
-            handle.close()
-            self.handle = None
+        if worker in handle._blacklist:
+            handle.add_worker()
         elif site in sites.IN_WORKERS:
             handle.transport.run(Apply(sites.disarm), mine[0], worker)
 

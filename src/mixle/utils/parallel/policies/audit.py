@@ -371,7 +371,7 @@ class Audit(Policy):
         return worker
 
     def recompute(self, task: Task, shard: int) -> Result | None:
-        """Return what this process computes from the rows that workers read, or else the caller's; None if it cannot."""
+        """Return what this process computes from the workers' rows, or else the caller's; None if it cannot."""
         if self._source is None:
             return None
         if not self._source.shards:  # a collection, which lies with its engine

@@ -188,22 +188,24 @@ def same(left: Any, right: Any) -> bool | None:
     if kind is not type(right):
         return False
     if kind is np.ndarray:
-        if left.dtype != right.dtype or left.shape != right.shape:
-            return False
-        return None if left.dtype.hasobject else bool(left.tobytes() == right.tobytes())
+        alike = left.dtype == right.dtype and left.shape == right.shape
+        return (None if left.dtype.hasobject else bool(left.tobytes() == right.tobytes())) if alike else False
     if kind is float:
         return bool(_FLOAT.pack(left) == _FLOAT.pack(right))
     if kind in _EXACT:
         return bool(left == right)
-    if kind is list or (issubclass(kind, tuple) and not kind.__dictoffset__):
-        if len(left) != len(right):
-            return False
-        for one, other in zip(left, right, strict=True):
-            told = same(one, other)
-            if not told:
-                return told
-        return True
-    return None
+    bare = kind is list or (issubclass(kind, tuple) and not kind.__dictoffset__)
+    return _same_items(left, right) if bare else None
+
+
+def _same_items(left: Any, right: Any) -> bool | None:
+    if len(left) != len(right):
+        return False
+    for one, other in zip(left, right, strict=True):
+        told = same(one, other)
+        if not told:
+            return told
+    return True
 
 
 def judge(left: Ballot, right: Ballot, rtol: float, atol: float) -> Comparison:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mixle.errors import AlteredPayload, BackendError, HandleClosed
+from mixle.errors import BackendError, HandleClosed
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.faults import RemoteFault, load_error
 from mixle.utils.parallel.folding.tasks import Result
@@ -297,8 +297,6 @@ class ProcessTransport(Transport):
         """Return a reply as a result; what cannot be read is the result's error."""
         try:
             seconds, told = wire.read_seconds(body), memoryview(body)[: -wire.SECONDS.size]
-            if seconds is None:
-                raise AlteredPayload("the checksum behind a reply does not hold: it was altered on its way")
             _, rows, weight, value, log_density, receipt, fault = payload.decode(told, True, self._definitions.loads)
         except Exception as error:  # noqa: BLE001 - a user's class may fail to unpickle in any way
             from mixle.utils.parallel.folding.faults import fault_of

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from mixle.errors import AlteredPayload
+
 if TYPE_CHECKING:
     import socket
 
@@ -95,12 +97,12 @@ def pack_seconds(seconds: float) -> bytes:
     return SECONDS.pack(seconds, zlib.crc32(struct.pack("<d", seconds)))
 
 
-def read_seconds(body: Buffer) -> float | None:
-    """Return the seconds behind the body of a reply; None if they were altered on their way."""
-    if len(body) < SECONDS.size:
-        return None
-    seconds, crc = SECONDS.unpack_from(body, len(body) - SECONDS.size)
-    return float(seconds) if zlib.crc32(struct.pack("<d", seconds)) == crc else None
+def read_seconds(body: Buffer) -> float:
+    """Return the seconds behind the body of a reply; AlteredPayload if they were altered on their way."""
+    seconds, crc = SECONDS.unpack_from(body, len(body) - SECONDS.size) if len(body) >= SECONDS.size else (0.0, -1)
+    if zlib.crc32(struct.pack("<d", seconds)) != crc:
+        raise AlteredPayload("the checksum behind a reply does not hold: it was altered on its way")
+    return float(seconds)
 
 
 def read_head(raw: bytearray) -> Head:
