@@ -151,6 +151,21 @@ def test_a_log_density_that_changes_before_it_is_used_is_seen_with_labels_in_a_t
     assert not any(worst(bit) <= 1.0 for bit in (63, 62, 52, 45))
 
 
+def test_a_variance_that_underflowed_leaves_no_identity_and_no_alarm():
+    from mixle.stats.identities import Watch
+
+    f = np.ones((3, 8))
+    e = np.array([[1.0, 2.0, -np.inf], [1.0, 2.0, 3.0]])
+    with np.errstate(all="ignore"):
+        out = e @ f
+        for spoiled in (False, True):
+            out[1, 3] += 1e-9 * spoiled
+            watch = Watch(127)
+            watch.scored(e, f, out)
+            watch.gathered(out @ f.T, f, out)
+            assert (watch.worst <= 1.0) is not spoiled
+
+
 def test_weighted_identity_sees_a_statistic_that_is_given_to_another_component():
     from mixle.stats.identities import Watch
 

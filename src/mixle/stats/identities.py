@@ -49,6 +49,7 @@ class Watch:
         self.phase, self.worst, self.checked = phase, 0.0, 0
         self._turn = 0
         self._e = self._size = np.empty((0, 0))
+        self._told = np.ones(0, bool)
         self._kept: tuple[np.ndarray, np.ndarray] | None = None
         self._due: tuple[np.ndarray, np.ndarray, Callable[[], np.ndarray]] | None = None
 
@@ -66,6 +67,7 @@ class Watch:
         ones = _scratch("ones", out.shape[1])
         if e is not self._e:
             self._e, self._size = e, np.abs(e)
+            self._told = np.isfinite(e).all(axis=1)  # a variance that underflowed leaves no identity
         sums = f @ ones
         expected, scale = e @ sums, self._size @ np.abs(sums)
         self._due = expected, scale, lambda: np.asarray(self._size @ (np.abs(f) @ ones))
@@ -109,6 +111,8 @@ class Watch:
     def _note(self, residual: np.ndarray, scale: np.ndarray, terms: Callable[[], np.ndarray]) -> None:
         """Note a residual; `scale` is at most the terms' sum, which is only computed if `scale` does not explain it."""
         error = np.abs(residual)
+        if len(self._told) == len(error) and not self._told.all():
+            error[~self._told] = 0.0
         if (error <= BOUND * scale).all():
             return
         with np.errstate(all="ignore"):
