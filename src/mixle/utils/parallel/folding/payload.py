@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import pickle
-import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mixle.errors import AlteredPayload, PayloadError
+from mixle.utils.parallel.folding.dtypes import describe, dtype_of, is_plain
 from mixle.utils.parallel.folding.named import name_of, named, register_namedtuple
 
 __all__ = ["HEAD_SIZE", "MAGIC", "decode", "encode", "encode_bytes", "is_frame", "is_plain", "register_namedtuple"]
@@ -37,7 +37,6 @@ REMEMBERED = 256  # such blocks at most
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _NUMBER, _FLOAT, _COMPLEX, _SIZE = struct.Struct("<q"), struct.Struct("<d"), struct.Struct("<dd"), struct.Struct("<Q")
-_PLAIN = re.compile(r"[<>|=]?[biufcSUVmM]\d+(\[[a-zA-Z0-9/]+\])?|[<>|=]?[mM]8(\[[a-zA-Z0-9/]+\])?|\|?b1|\?")
 
 
 def is_frame(data: Any) -> bool:
@@ -192,7 +191,7 @@ class _Writer:
             return
         order: Any = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         self.tail += b"o" if objects else b"a"
-        self.put((order, value.shape, None if objects else _describe(value.dtype)), depth)
+        self.put((order, value.shape, None if objects else describe(value.dtype)), depth)
         if objects:
             self.many(b"", value.ravel(order).tolist(), depth)
         elif value.nbytes < INLINE:
@@ -237,41 +236,7 @@ _PUT: dict[type[Any], Callable[[_Writer, Any, int], None]] = {
 }
 
 
-def is_plain(kind: np.dtype[Any]) -> bool:
-    """Return whether raw memory says everything about values of this dtype."""
-    if kind.hasobject or kind.metadata or kind.kind not in "biufcSUVmM":
-        return False
-    if kind.names is None:
-        return kind.shape == () and _PLAIN.fullmatch(kind.str) is not None
-    return all(len(field) == 2 and is_plain(field[0].base) for field in (kind.fields or {}).values())
-
-
-def _describe(kind: Any) -> Any:
-    """Return a dtype as plain data: its string, or its fields, offsets, size and alignment."""
-    if kind.names is None:
-        return kind.str
-    fields = [kind.fields[name] for name in kind.names]
-    formats = tuple((_describe(field[0].base), field[0].shape) for field in fields)
-    return kind.names, formats, tuple(field[1] for field in fields), kind.itemsize, bool(kind.isalignedstruct)
-
-
-def _dtype(description: Any) -> np.dtype[Any]:
-    """Return the dtype that `_describe` described."""
-    if isinstance(description, str):
-        known = _dtypes.get(description)
-        if known is not None:
-            return known
-        if not _PLAIN.fullmatch(description):
-            raise PayloadError(f"a payload has the dtype {description!r}")
-        return np.dtype(description)
-    names, formats, offsets, itemsize, aligned = description
-    fields = [(_dtype(base), shape) if shape else _dtype(base) for base, shape in formats]
-    spec: Any = {"names": list(names), "formats": fields, "offsets": list(offsets), "itemsize": itemsize}
-    return np.dtype(spec, align=aligned)  # type: ignore[no-any-return]
-
-
 _known: dict[bytes, Any] = {}
-_dtypes: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in ("<f8", "<i8", "|b1", "|u1", "<u8", "<i4")}
 
 
 class _Reader:
@@ -353,7 +318,7 @@ class _Reader:
 
     def array(self, depth: int) -> np.ndarray[Any, Any]:
         order, shape, description = self.get(depth)
-        kind, raw, items = _dtype(description), self.block(), math.prod(shape)
+        kind, raw, items = dtype_of(description), self.block(), math.prod(shape)
         if kind.hasobject or len(raw) != items * kind.itemsize or min(shape, default=0) < 0:
             raise PayloadError(f"a payload has {len(raw)} bytes for an array of shape {shape} and dtype {kind}")
         flat = np.frombuffer(raw, np.uint8).copy().view(kind) if len(raw) else np.zeros(items, kind)
