@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Recovery"]
 
 ALTERED = AlteredPayload.__name__
+ASKS = 3  # times that a shard is asked for again in a round because its reply was altered
 SETTLE_S = 0.005  # between two looks at a loss whose exit status is still to come
 
 
@@ -122,7 +123,7 @@ class Recovery:
             if before:
                 result.receipt["altered"] = before[-1]
             return False
-        if worker is None or shard not in self.owed.get(worker, ()) or len(before) >= max(1, self.policy.max_retries):
+        if worker is None or shard not in self.owed.get(worker, ()) or len(before) >= ASKS:
             return False
         self.altered[shard] = [*before, worker]
         self.policy.altered(
