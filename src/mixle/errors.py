@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "AlteredPayload",
     "ArityError",
     "BackendError",
     "BernoulliSetFitError",
@@ -169,6 +170,10 @@ class TransformCompatibilityError(MixleError, TypeError):
 
 class PayloadError(MixleError, ValueError):
     """A payload frame that is torn, corrupted or of an unknown type."""
+
+
+class AlteredPayload(PayloadError):
+    """A frame that is not as it was sent: its checksum or its length does not hold, and nothing of it was read."""
 
 
 class RecordsError(MixleError, ValueError):

@@ -10,7 +10,7 @@ import types
 import numpy as np
 import pytest
 
-from mixle.errors import PayloadError
+from mixle.errors import CorruptedRows, PayloadError
 from mixle.utils.parallel.folding.shards import Strided, cut
 from mixle.utils.parallel.folding.transport import Source
 from mixle.utils.parallel.transports.process import life, parcels, system, worker
@@ -240,6 +240,27 @@ def test_shards_from_shared_rows_equal_shards_from_the_source(rows):
                 np.testing.assert_equal(a.payload, b.payload)
                 if isinstance(rows, np.ndarray) and rows.flags.forc and rows.size:
                     assert a.payload.strides == b.payload.strides
+    finally:
+        spool.close()
+
+
+@pytest.mark.parametrize("rows", [np.arange(60.0).reshape(20, 3), list(range(20))], ids=["array", "pickled"])
+def test_a_bit_that_flips_in_shared_rows_is_told_when_they_are_read_again(rows):
+    _, spool = written(rows, weights=np.linspace(0, 1, 20))
+    try:
+        reader = SpoolReader(spool.fd, KnownDefinitions())
+        reader.map = memory = memoryview(bytearray(reader.map))
+        place = reader.rows[-1] + 3 if isinstance(rows, np.ndarray) else reader.rows[0][0] + 30
+        memory[place] ^= 4  # in the first row, which is shard 0's
+        for read in (reader.encode, reader.rows_of):
+            with pytest.raises(CorruptedRows, match=r"rows of shard 0 changed .* build a new handle"):
+                read(0)
+        reader.encode(1)
+        memory[place] ^= 4
+        reader.encode(0)
+        memory[reader.weights[-1] + 3] ^= 4
+        with pytest.raises(CorruptedRows, match="shard 0"):
+            reader.encode(0)
     finally:
         spool.close()
 

@@ -8,18 +8,22 @@ import pytest
 from tests.models import MODELS
 
 import mixle.stats as st
+from mixle.errors import CorruptedRows
 from mixle.stats.identities import watching
-from mixle.utils.parallel.folding.digests import model_digest, rows_digest
+from mixle.utils.parallel.folding.digests import model_digest, rows_digest, sealed
+from mixle.utils.parallel.folding.fold import fold_results
 from mixle.utils.parallel.folding.inputs import make_source
-from mixle.utils.parallel.folding.packing import packed
+from mixle.utils.parallel.folding.mstep import m_step
+from mixle.utils.parallel.folding.packing import arena, packed
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.folding.tasks import Accumulate, execute
 from mixle.utils.parallel.planner import LocalEncodedData
 from mixle.utils.parallel.policies.invariants import Invariants
+from mixle.utils.parallel.sdc_audit import AuditedMPEncodedData
 
 FULL = os.environ.get("MIXLE_INJECTIONS") == "full"
 SHARD_ROUNDS = 1_000_000 if FULL else 3_000
-SHARDS = 24
+SHARDS, TURNS = 24, 20 if FULL else 5
 
 
 def hard(rng, name):
@@ -40,9 +44,9 @@ def hard(rng, name):
 NAMES = [*MODELS, "1e9", "tiny", "two scales", "ill-conditioned"]
 
 
-def clean_rounds(name, rounds):
+def clean_rounds(name, rounds, seed=5):
     """Return how many shard-rounds were checked, and which were not passed."""
-    rng = np.random.RandomState(5)
+    rng = np.random.RandomState(seed)
     checked, alarms = 0, []
     while checked < rounds:
         rows, estimator = hard(rng, name)
@@ -56,7 +60,7 @@ def clean_rounds(name, rounds):
         digests = {shard: rows_digest(one) for shard, one in shards.items()}
         invariants = Invariants()
         model = handle.pysp_seq_initialize(estimator, rng, 0.5)
-        for turn in range(5):
+        for turn in range(TURNS):
             task = Accumulate(estimator, pickle.loads(pickle.dumps(model)), True, turn)
             results = {shard: execute(task, one) for shard, one in shards.items()}
             found = invariants.broken(
@@ -65,10 +69,10 @@ def clean_rounds(name, rounds):
             found += [one for one, result in results.items() if result.receipt["rows"] != digests[one]]
             found += [-1] * (task.received() != model_digest(model))
             alarms += [(checked, turn, one, invariants.last.get(one)) for one in found]
-            step = handle.estep(estimator, model)
-            total = invariants.total_residual(estimator, step.value)
+            nobs, value = fold_results(estimator, [results[shard] for shard in sorted(results)])
+            total = invariants.total_residual(estimator, value)
             alarms += [(checked, turn, "fold", total)] * (total is not None and not total <= 1.0)
-            model = handle.m_step(estimator, step, model)
+            model = m_step(estimator, nobs, value, model)
             checked += SHARDS
     return checked, alarms
 
@@ -117,6 +121,51 @@ def test_identity_sees_a_flipped_log_density(monkeypatch):
     assert (watch.checked, watch.worst) == (1, 0.0)
 
 
+@pytest.mark.parametrize("levels", [5, 60])
+def test_a_log_density_that_changes_before_it_is_used_is_seen_with_labels_in_a_table_too(monkeypatch, levels):
+    """60 levels are looked up in a table, 5 stand in the block."""
+    from mixle.stats.stacking.walk import Walk
+
+    rng = np.random.RandomState(2)
+    rows = [
+        (float(x), f"level {n}") for x, n in zip(rng.normal(size=2000), rng.randint(levels, size=2000), strict=True)
+    ]
+    estimator = st.MixtureEstimator([st.CompositeEstimator([st.GaussianEstimator(), st.CategoricalEstimator()])] * 3)
+    model = LocalEncodedData(rows, estimator).pysp_seq_initialize(estimator, 3, 0.5)
+    encoded = estimator.accumulator_factory().make().acc_to_encoder().seq_encode(rows)
+    score = Walk.score_block
+
+    def worst(bit):
+        def flipped(walk, start, stop, out):
+            score(walk, start, stop, out)
+            if bit is not None:
+                out.view(np.uint64)[1, 7] ^= np.uint64(1 << bit)
+
+        monkeypatch.setattr(Walk, "score_block", flipped)
+        with watching(15) as watch:
+            estimator.accumulator_factory().make().seq_update_scored(encoded, None, model)
+        assert watch.checked == 1
+        return watch.worst
+
+    assert worst(None) <= 1.0
+    assert not any(worst(bit) <= 1.0 for bit in (63, 62, 52, 45))
+
+
+def test_a_variance_that_underflowed_leaves_no_identity_and_no_alarm():
+    from mixle.stats.identities import Watch
+
+    f = np.ones((3, 8))
+    e = np.array([[1.0, 2.0, -np.inf], [1.0, 2.0, 3.0]])
+    with np.errstate(all="ignore"):
+        out = e @ f
+        for spoiled in (False, True):
+            out[1, 3] += 1e-9 * spoiled
+            watch = Watch(127)
+            watch.scored(e, f, out)
+            watch.gathered(out @ f.T, f, out)
+            assert (watch.worst <= 1.0) is not spoiled
+
+
 def test_weighted_identity_sees_a_statistic_that_is_given_to_another_component():
     from mixle.stats.identities import Watch
 
@@ -147,6 +196,33 @@ def test_every_flipped_bit_of_rows_at_rest_changes_their_digest():
                 assert rows_digest(shard) != wanted
                 words[at] ^= np.uint64(1 << bit)
     assert rows_digest(shard) == wanted
+
+
+def test_two_rows_in_each_others_place_have_another_sha256_though_not_another_digest():
+    rows = np.random.RandomState(3).normal(size=(40, 3))
+    estimator = st.DiagonalGaussianEstimator(3)
+    encoder = estimator.accumulator_factory().make().acc_to_encoder()
+    one, other = (make_source(part, encoder, Strided(2), 1, None, estimator).encode(0) for part in (rows, rows[::-1]))
+    exchanged = make_source(rows[[2, 1, 0, *range(3, 40)]], encoder, Strided(2), 1, None, estimator).encode(0)
+    assert rows_digest(one) == rows_digest(exchanged) != rows_digest(other)
+    assert sealed(one) == sealed(arena(packed(one))) != sealed(exchanged)
+
+
+def test_fresh_rows_are_held_against_the_first_encodings_sha256():
+    """What is computed again from rows that pass the digest alone is not believed."""
+    rows = np.random.RandomState(3).normal(size=(40, 3))
+    estimator = st.MixtureEstimator([st.DiagonalGaussianEstimator(3)] * 2)
+    with AuditedMPEncodedData(rows, estimator, num_workers=2, num_shards=4, audit_rate=0.0) as handle:
+        intake = handle.transport._intake
+        assert sorted(intake.seals) == [0, 1, 2, 3]
+        assert all(len(one) == 64 for one in intake.seals.values())
+        model = handle.pysp_seq_initialize(estimator, 3, 0.5)
+        clean = handle.pysp_seq_estimate(estimator, model).digest()
+        intake.rows[1] = "0" * 32  # suspicion, and then a fresh copy that is another one
+        intake.seals[1] = "0" * 64
+        with pytest.raises(CorruptedRows):
+            handle.pysp_seq_estimate(estimator, model)
+    assert len(clean) == 64
 
 
 @pytest.mark.injections

@@ -7,6 +7,7 @@ import pytest
 from tests.models import MODELS
 
 import mixle.stats as st
+from mixle.utils.parallel.folding.fold import fold_results
 from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.folding.tasks import Accumulate, Apply, execute
@@ -195,3 +196,21 @@ def test_other_tasks_have_none():
     rounds = Rounds([1.0, 2.0], st.GaussianEstimator(), shards=1)
     task = Apply(len)
     assert rounds.invariants.broken(task, {0: execute(task, rounds.shards[0])}, rounds.compute) == []
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_component_that_won_no_row_trips_no_check(name):
+    """Conservation, the identities and the guard, in each round in which they look at other blocks."""
+    model = MODELS[name]()
+    estimator = st.MixtureEstimator([model.estimator] * 2)
+    rounds = Rounds(model.rows, estimator)
+    mixture = st.MixtureDistribution([model.dist, model.dist], [1.0, 0.0])
+    for turn in (14, 15, 127):
+        task = Accumulate(estimator, mixture, True, turn)
+        results = rounds.compute(task, rounds.shards)
+        assert all(result.error is None for result in results.values())
+        assert rounds.invariants.broken(task, results, rounds.compute) == []
+        nobs, value = fold_results(estimator, [results[shard] for shard in sorted(results)], "a test", guard=True)
+        assert nobs == len(model.rows)
+        found = rounds.invariants.total_residual(estimator, value)
+        assert found is None or found <= 1.0

@@ -3,7 +3,8 @@
 The log-densities of an exponential family are linear in its sufficient statistics, ``L = E F`` with natural
 parameters E (K, P) and features F (P, n). Summed over a block, ``Σ_n L = E (Σ_n F)``; weighted by responsibilities,
 ``Σ_n R ∘ L = Σ_p E ∘ S`` with the statistics ``S = R Fᵀ``. This is the checksum of a matrix product of K.-H. Huang and
-J. A. Abraham (IEEE Trans. Comput. C-33, 1984). Both sides may differ by rounding only: at most ``64 u Σ|terms|`` per
+J. A. Abraham (IEEE Trans. Comput. C-33, 1984). Labels that are looked up in a table add the table's entries times how
+often each occurs. Both sides may differ by rounding only: at most ``64 u Σ|terms|`` per
 block of at most 2048 rows (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2002, chapter 3, with the
 pairwise or blocked sums that are used here; the worst seen is 10 u).
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -47,13 +49,15 @@ class Watch:
         self.phase, self.worst, self.checked = phase, 0.0, 0
         self._turn = 0
         self._e = self._size = np.empty((0, 0))
+        self._told = np.ones(0, bool)
         self._kept: tuple[np.ndarray, np.ndarray] | None = None
+        self._due: tuple[np.ndarray, np.ndarray, Callable[[], np.ndarray]] | None = None
 
     def scored(self, e: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """Check ``out = e @ f`` (K, n) of a block, if it is its turn."""
         self._turn += 1
         turn = self._turn + self.phase
-        self._kept = None
+        self._kept = self._due = None
         if turn % CROSS == 0:
             copy = _scratch("copy", out.size).reshape(out.shape)
             np.copyto(copy, out)
@@ -63,10 +67,31 @@ class Watch:
         ones = _scratch("ones", out.shape[1])
         if e is not self._e:
             self._e, self._size = e, np.abs(e)
+            self._told = np.isfinite(e).all(axis=1)  # a variance that underflowed leaves no identity
         sums = f @ ones
-        residual = out @ ones
-        residual -= e @ sums
-        self._note(residual, self._size @ np.abs(sums), lambda: self._size @ (np.abs(f) @ ones))
+        expected, scale = e @ sums, self._size @ np.abs(sums)
+        self._due = expected, scale, lambda: np.asarray(self._size @ (np.abs(f) @ ones))
+        self.checked += 1
+        self._note(out @ ones - expected, *self._due[1:])
+
+    def labelled(self, table: np.ndarray, rows_of: Any) -> None:
+        """Note what a table (L, K) adds to the block that was last scored, `rows_of` (L, n) being its rows' labels."""
+        if self._due is None:
+            return
+        expected, scale, terms = self._due
+        counts = rows_of @ _scratch("ones", rows_of.shape[1])
+        more = counts @ np.abs(table)
+        self._due = expected + counts @ table, scale + more, lambda: terms() + more
+
+    def used(self, out: np.ndarray, whole: bool) -> None:
+        """Check the log-densities (K, n) of the block that was last scored once more, where they are used.
+
+        `whole` tells that nothing was added to them but what `scored` and `labelled` know.
+        """
+        due, self._due = self._due, None
+        if due is not None and whole:
+            expected, scale, terms = due
+            self._note(out @ _scratch("ones", out.shape[1]) - expected, scale, terms)
 
     def gathered(self, s: np.ndarray, f: np.ndarray, r: np.ndarray) -> None:
         """Check ``s = r @ f.T`` (K, P) of the block that was last scored, if its log-densities were kept."""
@@ -80,12 +105,14 @@ class Watch:
         def terms() -> np.ndarray:
             return np.asarray(np.add.reduce(np.abs(e) * (r @ np.abs(f).T), axis=1))
 
+        self.checked += 1
         self._note(residual, np.add.reduce(np.abs(products), axis=1), terms)
 
     def _note(self, residual: np.ndarray, scale: np.ndarray, terms: Callable[[], np.ndarray]) -> None:
         """Note a residual; `scale` is at most the terms' sum, which is only computed if `scale` does not explain it."""
-        self.checked += 1
         error = np.abs(residual)
+        if len(self._told) == len(error) and not self._told.all():
+            error[~self._told] = 0.0
         if (error <= BOUND * scale).all():
             return
         with np.errstate(all="ignore"):

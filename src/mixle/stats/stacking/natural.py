@@ -150,6 +150,11 @@ class Natural:
             a, b, where = laid.span(start, stop)
             out[:, where] += terms[:, laid.rows.x[a:b]]
 
+    @property
+    def whole(self) -> bool:
+        """Whether a product and a table say all about the log-densities."""
+        return len(self.frame.groups) == 1 and not self.direct
+
     def by_label(self) -> np.ndarray | None:
         """Return log-densities plus log weights of each label (K, L) where rows hold one label and nothing else.
 
@@ -175,7 +180,9 @@ class Natural:
 
     def _sparse(self, features: Features, start: int, stop: int, out: np.ndarray) -> None:
         rows = stop - start
-        matrix, _ = sparse_labels(features, self.plan, start, stop)
+        matrix, by_label = sparse_labels(features, self.plan, start, stop)
+        if self.watch is not None:
+            self.watch.labelled(self._by_label, by_label)
         out[:, :rows] += (matrix @ self._by_label).T
 
 

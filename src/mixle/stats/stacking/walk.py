@@ -127,6 +127,8 @@ class Walk:
     def _normalise(self, start: int, stop: int, out: np.ndarray) -> Block:
         rows, width = stop - start, out.shape[1]
         top, total = self._row[0, :width], self._row[1, :width]
+        if self.natural.watch is not None:
+            self.natural.watch.used(out, self.natural.whole and not (self.general.parts or self._masked))
         np.maximum.reduce(out, axis=0, out=top)
         bad = impossible(top) if top.min() <= LOG_ZERO / 10 else None
         if bad is not None:

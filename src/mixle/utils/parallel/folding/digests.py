@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import io
+import marshal
+import operator
 import pickle
+import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from mixle.utils.parallel.folding.shards import Shard
+from mixle.errors import PayloadError
 
-__all__ = ["model_digest", "rows_digest"]
+if TYPE_CHECKING:
+    from mixle.utils.parallel.folding.shards import Chunk, Shard
+
+__all__ = ["lies_in", "model_digest", "rows_digest", "sealed", "words_of"]
 
 MASK = (1 << 64) - 1
 PIECE = 1 << 15  # words
@@ -37,14 +43,59 @@ def rows_digest(shard: Shard) -> str:
     """
     xor = total = 0
     for chunk in shard.chunks:
-        for part in _parts((chunk.payload, chunk.weights)):
-            one, two, size = _words(part)
-            xor = (((xor << 1) | (xor >> 63)) & MASK) ^ one ^ size
-            total = (3 * total + two + size) & MASK
-    return f"{xor:016x}{total:016x}"
+        parts = _known.get(chunk)
+        if parts is None:
+            parts = _known[chunk] = [_Words(part) for part in _parts((chunk.payload, chunk.weights))]
+        for part in parts:
+            one, two = part.added_up()
+            xor, total = xor ^ one ^ part.salt, total + two + part.size
+    return f"{xor & MASK:016x}{total & MASK:016x}"
 
 
-def _parts(value: Any) -> Iterator[np.ndarray | bytes]:
+def words_of(array: np.ndarray) -> tuple[int, int]:
+    """Return xor and sum of the words of an array of plain numbers or text, however it lies.
+
+    Examples
+    --------
+    >>> words_of(np.arange(4)), words_of(np.arange(8)[::2])
+    ((0, 6), (0, 12))
+    """
+    xor, total = _Words(array).added_up()
+    return xor, total & MASK
+
+
+def sealed(shard: Shard) -> str | None:
+    """Return the sha256 of a shard's encoded rows; None for types without one. An `Apply` of this runs on workers."""
+    from mixle.utils.parallel.folding.digest import shard_digest
+
+    try:
+        return shard_digest(shard)[1]
+    except PayloadError:
+        return None
+
+
+def lies_in(chunk: Chunk, arena: np.ndarray, arrays: Container[int]) -> None:
+    """Note that some arrays of a chunk are views of one, with nothing but zeros in between: it is read at once.
+
+    Parameters
+    ----------
+    chunk : Chunk
+        Encoded rows.
+    arena : ndarray of uint64
+        What the arrays are views of.
+    arrays : container of int
+        The `id` of each array that lies there.
+    """
+    held = list(_parts((chunk.payload, chunk.weights)))
+    inside = [part for part in held if id(part) in arrays]
+    words = _Words(arena)
+    words.size = sum(part.nbytes for part in inside)  # as if each were read on its own
+    words.salt = functools.reduce(operator.xor, (part.nbytes for part in inside), 0)
+    _known[chunk] = [words, *(_Words(part) for part in held if id(part) not in arrays)]
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield the arrays of numbers, and the plain values and sequences of them."""
     if isinstance(value, np.ndarray):
         mask = getattr(value, "mask", None)
         plain = value if type(value) is np.ndarray else value.view(np.ndarray)
@@ -54,32 +105,67 @@ def _parts(value: Any) -> Iterator[np.ndarray | bytes]:
             yield mask
     elif isinstance(value, (tuple, list)):
         if len(value) and set(map(type, value)) <= PLAIN:
-            yield repr(value).encode("utf-8", "surrogatepass")
+            yield value
         else:
             for item in value:
                 yield from _parts(item)
     elif isinstance(value, dict):
         yield from _parts(list(value.items()))
     elif type(value) in PLAIN and value is not None:
-        yield repr(value).encode("utf-8", "surrogatepass")
+        yield value
 
 
-def _words(part: np.ndarray | bytes) -> tuple[int, int, int]:
-    """Return xor and sum of the words of a part, and its size in bytes."""
-    if isinstance(part, bytes):
-        return zlib.crc32(part), zlib.adler32(part), len(part)
-    if not part.flags.c_contiguous:  # words count without their order, so that whole ones may lie anyhow
-        lies = part.flags.f_contiguous and part.dtype.itemsize % 8 == 0
-        part = part.T if lies else np.ascontiguousarray(part)
+class _Words:
+    """Where the words of one part lie. They count without their order, so that whole ones may lie anyhow."""
+
+    def __init__(self, part: Any) -> None:
+        self.part = part
+        self.size = self.salt = part.nbytes if isinstance(part, np.ndarray) else 0
+        self.words: np.ndarray | None = None
+        self.rest = np.empty(0, np.uint8)
+        if not isinstance(part, np.ndarray):
+            return
+        if part.flags.f_contiguous and part.dtype.itemsize % 8 == 0:
+            part = part.T
+        if part.flags.c_contiguous:
+            self.words, self.rest = _whole(part)
+            return
+        line = part.nbytes // len(part)
+        self.step = max(PIECE // line * 8, 8)  # lines, such that each piece but the last one holds whole words
+        if part.ndim == 2 and part.strides[1] == part.dtype.itemsize:
+            self.part = part.view(np.dtype((np.void, line)))[:, 0]  # copied line by line, not number by number
+
+    def added_up(self) -> tuple[int, int]:
+        """Return xor and sum of the words as they stand now."""
+        if self.words is not None:
+            return _both(self.words, self.rest)
+        if not isinstance(self.part, np.ndarray):
+            text = marshal.dumps(self.part, 2)  # a version without references: equal text gives equal bytes
+            return zlib.crc32(text), zlib.adler32(text)
+        xor = total = 0
+        for start in range(0, len(self.part), self.step):
+            one, two = _both(*_whole(np.ascontiguousarray(self.part[start : start + self.step])))
+            xor, total = xor ^ one, total + two
+        return xor, total
+
+
+_known: weakref.WeakKeyDictionary[Chunk, list[_Words]] = weakref.WeakKeyDictionary()
+
+
+def _whole(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return views of the words of an array in one piece, and of the bytes behind them."""
     flat = part.reshape(-1).view(np.uint8)
     whole = len(flat) - len(flat) % 8
-    words = flat[:whole].view(np.uint64)
-    xor = total = int.from_bytes(flat[whole:].tobytes(), "little")
+    return flat[:whole].view(np.uint64), flat[whole:]
+
+
+def _both(words: np.ndarray, rest: np.ndarray) -> tuple[int, int]:
+    xor = total = int.from_bytes(rest.tobytes(), "little") if len(rest) else 0
     for start in range(0, len(words), PIECE):  # so that the second look finds the piece in the cache
         piece = words[start : start + PIECE]
         xor ^= int(np.bitwise_xor.reduce(piece))
         total += int(np.add.reduce(piece))
-    return xor, total, len(flat)
+    return xor, total
 
 
 class _Canonical(pickle.Pickler):

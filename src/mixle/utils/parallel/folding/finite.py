@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,20 +28,39 @@ def all_finite(value: Any) -> bool:
     stack = [value]
     while stack:
         item = stack.pop()
-        if item is None or isinstance(item, (str, bytes, bool, int, np.bool_, np.integer)):
-            continue
-        if isinstance(item, (float, complex, np.inexact)):
-            if not _finite_number(item):
-                return False
-            continue
-        if isinstance(item, np.ndarray) and item.dtype.kind not in "OV":
-            if item.dtype.kind in "fc" and not bool(np.isfinite(item).all()):
-                return False
-            continue
-        if id(item) not in seen:
+        told = _of_itself(item)
+        if told is None and id(item) not in seen:
             seen.add(id(item))
-            stack.extend(_parts(item))
+            stack.extend(item if _is_bare(item.__class__) else _parts(item))
+        elif told is False:
+            return False
     return True
+
+
+def _of_itself(item: Any) -> bool | None:
+    """Return whether a number, an array of numbers, or text is finite; None for what holds others."""
+    kind = type(item)
+    if kind is np.ndarray and item.dtype.kind == "f":
+        return bool(np.isfinite(item).all())
+    if kind is tuple:
+        return None
+    if item is None or isinstance(item, (str, bytes, bool, int, np.bool_, np.integer)):
+        return True
+    if isinstance(item, (float, complex, np.inexact)):
+        return _finite_number(item)
+    if isinstance(item, np.ndarray) and item.dtype.kind not in "OV":
+        return item.dtype.kind not in "fc" or bool(np.isfinite(item).all())
+    return None
+
+
+@functools.cache
+def _is_bare(kind: Hashable) -> bool:
+    """Return whether values of a type are tuples that hold nothing beside their items."""
+    if not isinstance(kind, type):
+        return False
+    if not issubclass(kind, tuple) or dataclasses.is_dataclass(kind) or kind.__dictoffset__:
+        return False
+    return kind.__iter__ is tuple.__iter__ and not any(vars(base).get("__slots__") for base in kind.__mro__)
 
 
 def _finite_number(item: Any) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import pickle
-import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -18,7 +17,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from mixle.errors import PayloadError
+from mixle.errors import AlteredPayload, PayloadError
+from mixle.utils.parallel.folding.dtypes import describe, dtype_of, is_plain
 from mixle.utils.parallel.folding.named import name_of, named, register_namedtuple
 
 __all__ = ["HEAD_SIZE", "MAGIC", "decode", "encode", "encode_bytes", "is_frame", "is_plain", "register_namedtuple"]
@@ -31,11 +31,12 @@ PREFIX, CRC = (
 HEAD_SIZE = PREFIX.size + CRC.size
 DEPTH = 200
 INLINE = 4096  # smaller arrays are copied into the stream, larger ones stay buffers of their own
+CONSTANT = 96  # bytes from which on a tuple of text and numbers is written as a block, which readers remember
+REMEMBERED = 256  # such blocks at most
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _NUMBER, _FLOAT, _COMPLEX, _SIZE = struct.Struct("<q"), struct.Struct("<d"), struct.Struct("<dd"), struct.Struct("<Q")
-_PLAIN = re.compile(r"[<>|=]?[biufcSUVmM]\d+(\[[a-zA-Z0-9/]+\])?|[<>|=]?[mM]8(\[[a-zA-Z0-9/]+\])?|\|?b1|\?")
 
 
 def is_frame(data: Any) -> bool:
@@ -112,13 +113,13 @@ def decode(data: Any, allow_pickle: bool = False, loads: Callable[[Any], Any] | 
         view = memoryview(data).cast("B")
         (magic, version, length), (crc,) = PREFIX.unpack_from(view), CRC.unpack_from(view, PREFIX.size)
     except (TypeError, ValueError, struct.error) as error:
-        raise PayloadError(f"this is no payload frame: {error}") from None
+        raise AlteredPayload(f"this is no payload frame: {error}") from None
     if magic != MAGIC or version != VERSION:
-        raise PayloadError(f"this is no payload frame of version {VERSION}: it starts with {bytes(view[:5])!r}")
+        raise AlteredPayload(f"this is no payload frame of version {VERSION}: it starts with {bytes(view[:5])!r}")
     if length != len(view) - HEAD_SIZE:
-        raise PayloadError(f"a payload frame of {length} bytes came with {len(view) - HEAD_SIZE} bytes")
+        raise AlteredPayload(f"a payload frame of {length} bytes came with {len(view) - HEAD_SIZE} bytes")
     if zlib.crc32(view[HEAD_SIZE:], zlib.crc32(view[: PREFIX.size])) != crc:
-        raise PayloadError("the checksum of a payload frame does not hold: it was altered on its way")
+        raise AlteredPayload("the checksum of a payload frame does not hold: it was altered on its way")
     return _Reader(view, (loads or pickle.loads) if allow_pickle else None).whole()
 
 
@@ -127,6 +128,7 @@ class _Writer:
 
     def __init__(self, dumps: Callable[[Any], bytes] | None) -> None:
         self.parts, self.tail, self.dumps = list[Buffer](), bytearray(), dumps
+        self.changeable = 0  # values so far that two readers must not share
 
     def put(self, value: Any, depth: int) -> None:
         if depth > DEPTH:
@@ -136,9 +138,11 @@ class _Writer:
         if put is not None:
             put(self, value, depth)
         elif issubclass(kind, tuple) and (name := name_of(kind)) is not None:
+            self.changeable += 1
             self.block(b"N", name.encode())
             self.many(b"", value, depth)
         elif issubclass(kind, np.generic) and is_plain(value.dtype):
+            self.changeable += 1
             self.tail += b"g"
             self.array(np.asarray(value), depth)
         else:
@@ -156,6 +160,16 @@ class _Writer:
         for value in values:
             self.put(value, depth + 1)
 
+    def sequence(self, value: tuple[Any, ...], depth: int) -> None:
+        start, before = len(self.tail), self.changeable
+        self.many(b"(", value, depth)
+        if self.changeable == before and len(self.tail) - start >= CONSTANT:
+            self.tail[start:start] = b"m" + _SIZE.pack(len(self.tail) - start)
+
+    def listing(self, value: list[Any], depth: int) -> None:
+        self.changeable += 1
+        self.many(b"[", value, depth)
+
     def integer(self, value: int) -> None:
         if -(1 << 63) <= value < 1 << 63:
             self.tail += b"i" + _NUMBER.pack(value)
@@ -163,19 +177,21 @@ class _Writer:
             self.block(b"I", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
 
     def mapping(self, value: dict[Any, Any], depth: int) -> None:
+        self.changeable += 1
         self.tail += b"d" + _SIZE.pack(len(value))
         for key, item in value.items():
             self.put(key, depth + 1)
             self.put(item, depth + 1)
 
     def array(self, value: np.ndarray[Any, Any], depth: int) -> None:
+        self.changeable += 1
         objects = value.dtype == object
         if not (objects or is_plain(value.dtype)):
             self.foreign(value)
             return
         order: Any = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         self.tail += b"o" if objects else b"a"
-        self.put((order, value.shape, None if objects else _describe(value.dtype)), depth)
+        self.put((order, value.shape, None if objects else describe(value.dtype)), depth)
         if objects:
             self.many(b"", value.ravel(order).tolist(), depth)
         elif value.nbytes < INLINE:
@@ -187,9 +203,11 @@ class _Writer:
             self.parts.append(np.ascontiguousarray(value.reshape(-1, order=order)).view(np.uint8).data)
 
     def moment(self, value: Any, depth: int) -> None:
+        self.changeable += 1
         self.many(b"t" + bytes([_MOMENTS.index(type(value))]), value.__reduce_ex__(4)[1], depth)
 
     def foreign(self, value: Any) -> None:
+        self.changeable += 1
         if self.dumps is None:
             kind = type(value)
             raise PayloadError(
@@ -208,8 +226,8 @@ _PUT: dict[type[Any], Callable[[_Writer, Any, int], None]] = {
     int: lambda writer, value, _: writer.integer(value),
     str: lambda writer, value, _: writer.text(value),
     bytes: lambda writer, value, _: writer.block(b"B", value),
-    tuple: lambda writer, value, depth: writer.many(b"(", value, depth),
-    list: lambda writer, value, depth: writer.many(b"[", value, depth),
+    tuple: _Writer.sequence,
+    list: _Writer.listing,
     dict: _Writer.mapping,
     np.ndarray: _Writer.array,
     np.str_: lambda writer, value, _: writer.text(value, b"x"),  # as an array it would lose trailing zeros
@@ -218,34 +236,7 @@ _PUT: dict[type[Any], Callable[[_Writer, Any, int], None]] = {
 }
 
 
-def is_plain(kind: np.dtype[Any]) -> bool:
-    """Return whether raw memory says everything about values of this dtype."""
-    if kind.hasobject or kind.metadata or kind.kind not in "biufcSUVmM":
-        return False
-    if kind.names is None:
-        return kind.shape == () and _PLAIN.fullmatch(kind.str) is not None
-    return all(len(field) == 2 and is_plain(field[0].base) for field in (kind.fields or {}).values())
-
-
-def _describe(kind: Any) -> Any:
-    """Return a dtype as plain data: its string, or its fields, offsets, size and alignment."""
-    if kind.names is None:
-        return kind.str
-    fields = [kind.fields[name] for name in kind.names]
-    formats = tuple((_describe(field[0].base), field[0].shape) for field in fields)
-    return kind.names, formats, tuple(field[1] for field in fields), kind.itemsize, bool(kind.isalignedstruct)
-
-
-def _dtype(description: Any) -> np.dtype[Any]:
-    """Return the dtype that `_describe` described."""
-    if isinstance(description, str):
-        if not _PLAIN.fullmatch(description):
-            raise PayloadError(f"a payload has the dtype {description!r}")
-        return np.dtype(description)
-    names, formats, offsets, itemsize, aligned = description
-    fields = [(_dtype(base), shape) if shape else _dtype(base) for base, shape in formats]
-    spec: Any = {"names": list(names), "formats": fields, "offsets": list(offsets), "itemsize": itemsize}
-    return np.dtype(spec, align=aligned)  # type: ignore[no-any-return]
+_known: dict[bytes, Any] = {}
 
 
 class _Reader:
@@ -303,6 +294,21 @@ class _Reader:
     def mapping(self, depth: int) -> dict[Any, Any]:
         return {self.get(depth + 1): self.get(depth + 1) for _ in range(self.count())}
 
+    def constant(self, depth: int) -> Any:
+        """Return a tuple that cannot change, the same one for the same bytes."""
+        start = self.at
+        block = bytes(self.block())
+        known = _known.get(block)
+        if known is None:
+            end, self.at = self.at, start + _SIZE.size
+            known = self.get(depth)
+            if self.at != end:
+                raise PayloadError("a tuple of a payload is not as long as it says")
+            if len(_known) >= REMEMBERED:
+                _known.clear()
+            _known[block] = known
+        return known
+
     def record(self, depth: int) -> Any:
         name = self.text()
         cls = named(name)
@@ -312,7 +318,7 @@ class _Reader:
 
     def array(self, depth: int) -> np.ndarray[Any, Any]:
         order, shape, description = self.get(depth)
-        kind, raw, items = _dtype(description), self.block(), math.prod(shape)
+        kind, raw, items = dtype_of(description), self.block(), math.prod(shape)
         if kind.hasobject or len(raw) != items * kind.itemsize or min(shape, default=0) < 0:
             raise PayloadError(f"a payload has {len(raw)} bytes for an array of shape {shape} and dtype {kind}")
         flat = np.frombuffer(raw, np.uint8).copy().view(kind) if len(raw) else np.zeros(items, kind)
@@ -346,6 +352,7 @@ _GET: dict[int, Callable[[_Reader, int], Any]] = {
     ord("s"): lambda reader, _: reader.text(),
     ord("B"): lambda reader, _: bytes(reader.block()),
     ord("("): lambda reader, depth: tuple(reader.many(depth)),
+    ord("m"): _Reader.constant,
     ord("["): _Reader.many,
     ord("d"): _Reader.mapping,
     ord("N"): _Reader.record,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixle.errors import ContractError, RoundLosses
+from mixle.errors import AlteredPayload, ContractError, RoundLosses
 from mixle.utils.parallel.folding.tasks import Accumulate
 from mixle.utils.parallel.policies.alarms import Alarm
-from mixle.utils.parallel.policies.base import Policy
+from mixle.utils.parallel.policies.base import Policy, lets_choose
 from mixle.utils.parallel.policies.beside import beside
 from mixle.utils.parallel.policies.cores import Pins, elsewhere
 from mixle.utils.parallel.policies.driver import DriverChecks
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit"]
 
+ALTERED = AlteredPayload.__name__
 _ONLY_SUMS = (
     "{!r} chooses itself who computes what, so nothing is recomputed by a second worker: an audit checks that the sums "
     "of a mixture's components add up, and computes a shard again if they do not"
@@ -143,7 +144,7 @@ class Audit(Policy):
         self._partners: dict[int, int] = {}
         self._source: Source | None = None
         self._alone_told = False
-        self.notes: tuple[str, ...] = () if _lets_choose(self.inner) else (_ONLY_SUMS.format(self.inner.name),)
+        self.notes: tuple[str, ...] = () if lets_choose(self.inner) else (_ONLY_SUMS.format(self.inner.name),)
         self._pins = Pins()
         self.cores = self._pins.cores
 
@@ -164,6 +165,8 @@ class Audit(Policy):
     def load(self, source: Source) -> None:
         """Encode all shards where they will live."""
         self.inner.load(source)
+        if self.invariants:
+            self._intake.seal()
         kept = None if hasattr(self.inner, "rows_of") else source.rows
         weights = None if source.weights is None else source.weights.copy()
         self._source = replace(source, rows=kept, weights=weights)
@@ -198,14 +201,19 @@ class Audit(Policy):
         yield from results.values()
 
     def _resend(self, task: Accumulate, results: dict[int, Result]) -> None:
-        """Ask once more for what was altered on its way: no user's error, and nobody's fault that can be named."""
-        altered = [s for s, r in results.items() if r.error is not None and r.error.type_name.endswith("PayloadError")]
+        """Ask once more for what was altered on its way: no user's error, and nobody's fault that can be named.
+
+        A `Retry` inside has done so already, and its receipts say so.
+        """
+        altered = [s for s, r in results.items() if r.error is not None and r.error.type_name.endswith(ALTERED)]
         again = self._at_home(task, altered) if altered else {}
         for shard, result in again.items():
             if result.error is None:
-                worker = worker_of(results[shard], self.inner)
-                self.alarms.append(Alarm(self.round + 1, shard, worker, "wire", "sent again"))
+                result.receipt["altered"] = worker_of(results[shard], self.inner)
                 results[shard] = result
+        for shard, result in sorted(results.items()):
+            if "altered" in result.receipt:
+                self.alarms.append(Alarm(self.round + 1, shard, result.receipt["altered"], "wire", "sent again"))
 
     def _judge(
         self, task: Accumulate, chosen: Iterable[int], results: dict[int, Result], seconds: dict[int, Result]
@@ -363,10 +371,7 @@ class Audit(Policy):
         return worker
 
     def recompute(self, task: Task, shard: int) -> Result | None:
-        """Return what this process computes from the rows that workers read; None if it cannot.
-
-        Where the transport keeps no copy of the rows, they are the caller's.
-        """
+        """Return what this process computes from the workers' rows, or else the caller's; None if it cannot."""
         if self._source is None:
             return None
         if not self._source.shards:  # a collection, which lies with its engine
@@ -380,13 +385,6 @@ class Audit(Policy):
         except (KeyError, RoundLosses):
             return None
         return replace(result, receipt={**result.receipt, "recomputed": True}) if result.error is None else None
-
-
-def _lets_choose(transport: Any) -> bool:
-    """Return whether the transport inside all policies can run a shard on a chosen worker."""
-    while hasattr(transport, "inner"):
-        transport = transport.inner
-    return hasattr(transport, "run") or hasattr(transport, "dispatch")
 
 
 def _number(value: Any, text: str, at_most: float = math.inf) -> float:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.finite import all_finite
 from mixle.utils.parallel.policies.canonical import canonical_bytes, sha256
@@ -21,6 +23,8 @@ __all__ = ["Ballot", "Hook", "identical", "judge", "listen"]
 
 Hook = Callable[[int, int, str, bytes], Any]
 REPR_LIMIT = 2000
+_FLOAT = struct.Struct("<d")
+_EXACT = {int, bool, str, bytes, type(None)}
 
 
 @dataclass(eq=False)
@@ -57,7 +61,7 @@ class Ballot:
     @cached_property
     def frame(self) -> bytes:
         """Everything that is compared, in the frame in which statistics travel."""
-        parts = payload.encode(self._everything(), allow_pickle=True)
+        parts = payload.encode(self.everything(), allow_pickle=True)
         return b"".join(parts)
 
     @cached_property
@@ -66,7 +70,7 @@ class Ballot:
         if self.failed is not None:
             return ""
         try:
-            return sha256(canonical_bytes(self._everything()))
+            return sha256(canonical_bytes(self.everything()))
         except Exception:  # noqa: BLE001 - a user's type: its bytes must do
             return sha256(self.raw)
 
@@ -100,7 +104,8 @@ class Ballot:
         except Exception as error:  # noqa: BLE001 - a user's __repr__
             return f"<unprintable: {type(error).__name__}>"
 
-    def _everything(self) -> tuple[Any, ...]:
+    def everything(self) -> tuple[Any, ...]:
+        """Return all that is compared: weight, value, score, rows left out."""
         return self.result.weight, self.result.value, self.score, self.left_out
 
 
@@ -159,10 +164,48 @@ def identical(left: Ballot, right: Ballot) -> bool:
     """Return whether two workers delivered the same bytes; told without looking at types."""
     if left.failed is not None or right.failed is not None:
         return False
+    told = same(left.everything(), right.everything())
+    if told is not None:
+        return told
     try:
         return left.frame == right.frame
     except Exception:  # noqa: BLE001 - a user's value that does not pickle here
         return False
+
+
+def same(left: Any, right: Any) -> bool | None:
+    """Return whether two values have the same types and the same bits; None where only their frames can tell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> same((1.0, np.zeros(2)), (1.0, np.zeros(2))), same((0.0,), (-0.0,)), same((1,), (True,)), same(object(), [])
+    (True, False, False, False)
+    """
+    if left is right:
+        return True
+    kind = type(left)
+    if kind is not type(right):
+        return False
+    if kind is np.ndarray:
+        alike = left.dtype == right.dtype and left.shape == right.shape
+        return (None if left.dtype.hasobject else bool(left.tobytes() == right.tobytes())) if alike else False
+    if kind is float:
+        return bool(_FLOAT.pack(left) == _FLOAT.pack(right))
+    if kind in _EXACT:
+        return bool(left == right)
+    bare = kind is list or (issubclass(kind, tuple) and not kind.__dictoffset__)
+    return _same_items(left, right) if bare else None
+
+
+def _same_items(left: Any, right: Any) -> bool | None:
+    if len(left) != len(right):
+        return False
+    for one, other in zip(left, right, strict=True):
+        told = same(one, other)
+        if not told:
+            return told
+    return True
 
 
 def judge(left: Ballot, right: Ballot, rtol: float, atol: float) -> Comparison:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from mixle.utils.parallel.folding.tasks import Result, Task
 
-__all__ = ["Policy", "stack"]
+__all__ = ["Policy", "lets_choose", "stack"]
 
 
 class Policy(Transport):
@@ -133,3 +133,10 @@ def stack(transport: Transport, policies: Iterable[Policy]) -> Transport:
     for policy in sorted(given, key=lambda one: one.order):
         transport = policy.over(transport)
     return transport
+
+
+def lets_choose(transport: Any) -> bool:
+    """Return whether the transport inside all policies can run a shard on a chosen worker."""
+    while hasattr(transport, "inner"):
+        transport = transport.inner
+    return hasattr(transport, "run") or hasattr(transport, "dispatch")

@@ -103,7 +103,7 @@ class Hearing:
         missing = {shard: {ballot.worker} for shard, ballot in primaries.items() if shard not in second}
         second.update(self._ask(missing, "audit", missing))
         for shard in set(urgent).difference(second):
-            own = self.policy.recompute(self.task, shard)
+            own = self._own(shard)
             if own is not None:
                 second[shard] = Ballot(own, -1)
         for shard, audit in sorted(second.items()):
@@ -121,6 +121,11 @@ class Hearing:
 
     def _hear(self, result: Result, role: str) -> Ballot:
         return listen(result, self.policy.hook, role, worker_of(result, self.transport))
+
+    def _own(self, shard: int) -> Result | None:
+        """Return what the driver computes; None if it cannot, or the rows that it read are not the right ones."""
+        own = self.policy.recompute(self.task, shard)
+        return own if own is None or self.policy.sound(own) else None
 
     def _ask(self, shards: Iterable[int], role: str, barred: Mapping[int, set[int]]) -> dict[int, Ballot]:
         """Let a worker other than those barred compute each shard; shards for which nobody could are missing."""
@@ -186,7 +191,7 @@ class Hearing:
             return trusted[0]
         if dispute.audit.worker == -1:
             return dispute.audit
-        own = self.policy.recompute(self.task, shard)
+        own = self._own(shard)
         if own is not None:
             return Ballot(own, -1)
         if not (trusted or ballots):
@@ -231,7 +236,7 @@ class Hearing:
         for shard in lost:
             result = found.get(shard)
             if result is None or result.error is not None or worker_of(result, self.transport) in doubted:
-                result = self.policy.recompute(self.task, shard)
+                result = self._own(shard)
             if result is not None:
                 self.kept[shard] = result
 

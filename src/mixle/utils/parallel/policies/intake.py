@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import CorruptedRows
-from mixle.utils.parallel.folding.digests import model_digest
+from mixle.utils.parallel.folding.digests import model_digest, sealed
+from mixle.utils.parallel.folding.tasks import Apply
 from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.quarantine import gather, worker_of
 from mixle.utils.parallel.policies.speculate import differ
@@ -24,7 +25,8 @@ class Intake:
     """Tells results that were made from other rows or another model than they should have been, and mends them.
 
     The digest of a shard's rows is that of its first encoding. A worker with other rows drops them, encodes them anew
-    and computes again; one with another model is sent it again.
+    and computes again; the fresh rows must have the sha256 of the first encoding, too. One with another model is sent
+    it again.
 
     Parameters
     ----------
@@ -40,6 +42,12 @@ class Intake:
         self.told = True
         self.opaque: set[type] = set()
         self.model: int | None = None
+        self.seals: dict[int, str] = {}
+
+    def seal(self) -> None:
+        """Take the sha256 of all rows as they were encoded, where they live."""
+        told = self.transport.map(Apply(sealed))
+        self.seals = {one.shard: one.value for one in told if one.error is None and one.value is not None}
 
     def begin(self, task: Any) -> None:
         """Take the digest of the model that is about to be sent."""
@@ -136,7 +144,11 @@ class Intake:
             homes.setdefault(worker, []).append(shard)
             if wrong[shard] == "rows":
                 self.drop([result])
-        return {shard: one for shard, one in gather(self.transport, task, homes).items() if one.error is None}
+        again = {shard: one for shard, one in gather(self.transport, task, homes).items() if one.error is None}
+        suspicious = {worker: [s for s in shards if wrong[s] == "rows"] for worker, shards in homes.items()}
+        seals = gather(self.transport, Apply(sealed), suspicious) if self.seals and any(suspicious.values()) else {}
+        broken = {shard for shard, one in seals.items() if one.value not in {None, self.seals.get(shard)}}
+        return {shard: one for shard, one in again.items() if shard not in broken}
 
     def drop(self, results: Iterable[Result]) -> None:
         """Let workers drop rows that are not right."""

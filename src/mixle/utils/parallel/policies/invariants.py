@@ -165,16 +165,21 @@ def _largest(one: float, other: float) -> float:
 
 
 def _form(statistic: Any) -> tuple[Any, ...]:
-    """Return what must be equal of statistics that are looked at together: shapes, tables, whether there is weight."""
-    slots = [
-        (slot.labels, slot.counts.shape)
-        if hasattr(slot, "labels")
-        else (bool(np.any(slot[0])), *(np.shape(part) for part in slot))
-        if type(slot).__name__ in _MEASURES
-        else ()
-        for slot in statistic.slots
-    ]
-    return statistic.counts.shape, tuple(slots)
+    """Return what must be equal of statistics that are looked at together: shapes and tables."""
+    form: list[Any] = [statistic.counts.shape]
+    for slot in statistic.slots:
+        kind = type(slot).__name__
+        if kind == "CodeCounts":
+            form += slot.labels, slot.counts.shape
+        elif kind in _MEASURES:
+            form += map(np.shape, slot)
+    return tuple(form)
+
+
+def _data_form(data: Any) -> tuple[Any, ...]:
+    """Return `_form` of the data's own sums, and which of them there is any weight behind."""
+    weighed = [bool(np.any(slot[0])) for slot in data.slots if type(slot).__name__ == "Moments"]
+    return *_form(data), *weighed
 
 
 def _tree(value: Any) -> Any:
@@ -211,6 +216,7 @@ class Invariants:
     def __init__(self) -> None:
         self.key: Any = None
         self.data: dict[int, tuple[float, Any]] = {}
+        self.forms: dict[int, tuple[Any, ...]] = {}
         self.slack: dict[int, float] = {}
         self.last: dict[int, float] = {}
         self.total: tuple[float, Any] | None = None
@@ -232,7 +238,7 @@ class Invariants:
         if known:
             key = (next(iter(known.values())), task.estimator.__class__)
             if key != self.key:
-                self.key, self.slack, self.total = key, {}, None
+                self.key, self.slack, self.forms, self.total = key, {}, {}, None
                 self.data = _right_hand_sides(task, known, compute)
         self.whole = bool(self.data) and not any(r.receipt.get("left_out", 0) for r in results.values())
         self.last = {shard: found / limit(_terms(results[shard])) for shard, found in self._sums(results).items()}
@@ -247,8 +253,10 @@ class Invariants:
         for shard, result in results.items():
             if shard in self.data and not result.receipt.get("left_out", 0):
                 try:
-                    pair = _stacked(result.value), self.data[shard][1]
-                    groups.setdefault(tuple(map(_form, pair)), []).append(shard)
+                    form = self.forms.get(shard)
+                    if form is None:
+                        form = self.forms[shard] = _data_form(self.data[shard][1])
+                    groups.setdefault((_form(_stacked(result.value)), form), []).append(shard)
                 except (TypeError, AttributeError):
                     found[shard] = math.inf
         for shards in groups.values():

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mixle._log import note
+from mixle.errors import AlteredPayload
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.policies.assignment import spread
 from mixle.utils.parallel.policies.exchange import open_exchange
+from mixle.utils.parallel.policies.losses import Loss
 from mixle.utils.parallel.policies.speculate import TICK_S, Backups, Late, differ
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Recovery"]
 
+ALTERED = AlteredPayload.__name__
+ASKS = 3  # times that a shard is asked for again in a round because its reply was altered
 SETTLE_S = 0.005  # between two looks at a loss whose exit status is still to come
 
 
@@ -35,6 +39,8 @@ class Recovery:
         Shards that nobody has.
     unsettled : list of Gone
         Losses whose exit status is still to come.
+    altered : dict of int to list of int
+        Workers whose replies did not arrive as they were sent, by shard.
 
     Parameters
     ----------
@@ -69,6 +75,7 @@ class Recovery:
         self.orphans: list[int] = []
         self.unsettled: list[Gone] = []
         self.used: dict[int, Result] = {}
+        self.altered: dict[int, list[int]] = {}
         self.backups = Backups(self.sizes) if policy.speculates else None
         self.exchange = open_exchange(policy.inner, task, assignment, everything)
         self.again = {worker: set(shards) for worker, shards in (seconds or {}).items() if worker in policy.up}
@@ -86,7 +93,7 @@ class Recovery:
             while self.todo:
                 event = self.exchange.next(self._patience())
                 if isinstance(event, Result):
-                    if self._take(event):
+                    if not self._ask_again(event) and self._take(event):
                         yield event
                 elif event is not None:
                     self._lose(event)
@@ -104,6 +111,26 @@ class Recovery:
                 note("info", "pool", f"recovered: shards {shards} were computed by other workers", shards=shards)
         finally:
             self._end()
+
+    def _ask_again(self, result: Result) -> bool:
+        """Ask once more for a shard whose task or reply was altered on its way; the worker lives and keeps it.
+
+        What is altered again and again is told as the error that it is.
+        """
+        shard, worker = result.shard, result.receipt.get("worker")
+        before = self.altered.get(shard, [])
+        if result.error is None or not result.error.type_name.endswith(ALTERED):
+            if before:
+                result.receipt["altered"] = before[-1]
+            return False
+        if worker is None or shard not in self.owed.get(worker, ()) or len(before) >= ASKS:
+            return False
+        self.altered[shard] = [*before, worker]
+        self.policy.altered(
+            Loss(worker, (shard,), "garbled reply", f"{result.error.message} Asked again"), self.receipt
+        )
+        self.exchange.give({worker: [shard]})
+        return True
 
     def _seconds(self) -> Iterator[Result]:
         """Yield what was done beside the round; a worker lost meanwhile is started again, its shards are not."""

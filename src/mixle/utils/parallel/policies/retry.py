@@ -257,6 +257,12 @@ class Retry(Elastic):
                 return
             self.unborn.add(worker)
 
+    def altered(self, loss: Loss, receipt: RoundReceipt) -> None:
+        """Note a reply that did not arrive as it was sent; nobody is to blame for it."""
+        receipt.losses.append(loss)
+        self._record.append(loss)
+        note("warning", "pool", f"lost a reply of {loss}", worker=loss.worker, shards=loss.shards, kind=loss.kind)
+
     def _give_up(self, worker: int, takers: Mapping[int, int]) -> None:
         """Let a rank go; its shards move to those who compute them now, or else by load."""
         self.blacklist.add(worker)

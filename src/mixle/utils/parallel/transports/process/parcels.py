@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from mixle.errors import PayloadError
+from mixle.errors import AlteredPayload
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.payload import Buffer
@@ -49,7 +49,7 @@ def split_sections(data: Any) -> list[memoryview]:
     view = memoryview(data)
     count, crc = _COUNT.unpack_from(view) if len(view) >= _COUNT.size else (0, -1)
     if zlib.crc32(view[_COUNT.size :], zlib.crc32(_LENGTH.pack(count))) != crc:
-        raise PayloadError("the checksum of a parcel does not hold: it was altered on its way")
+        raise AlteredPayload("the checksum of a parcel does not hold: it was altered on its way")
     lengths = [_LENGTH.unpack_from(view, _COUNT.size + i * _LENGTH.size)[0] for i in range(count)]
     at = _aligned(_COUNT.size + count * _LENGTH.size)
     sections = []

@@ -3,6 +3,9 @@
 A numeric array lies there as it is, and workers see views of it; other rows lie there as one pickle per shard. The
 encoder, the shard map and the row weights lie there too, so that a worker that starts later needs nothing else.
 
+Pickled rows have checksums of their own, arrays one per shard, which is looked at whenever rows are read: a shard that
+is encoded anew after a loss must not be another one.
+
 Every value arrives with its bits; the memory layout of an array does not: what is not in Fortran order arrives in C
 order. Nothing that reaches a number may depend on it.
 """
@@ -16,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixle.errors import AlteredPayload, CorruptedRows
+from mixle.utils.parallel.folding.digests import words_of
 from mixle.utils.parallel.folding.payload import is_plain
 from mixle.utils.parallel.folding.shards import Shard, encode_shard, pick
 from mixle.utils.parallel.transports.process import system
@@ -60,7 +65,7 @@ class Spool:
         encoder = _packed(definitions, source.encoder, "the encoder")
         rows = self._rows(source, definitions)
         weights = None if source.weights is None else self._array(np.asarray(source.weights, np.float64))
-        index = (rows, weights, source.shards, source.pieces, self._parts(encoder))
+        index = (rows, weights, source.shards, source.pieces, self._parts(encoder), _sums(source))
         place, length = self._parts(definitions.parcel(index))
         self._pwrite(_HEAD.pack(_MAGIC, place, length), 0)
         definitions.pin()
@@ -75,7 +80,7 @@ class Spool:
             os.close(fd)
 
     def _rows(self, source: Source, definitions: Definitions) -> Any:
-        if type(source.rows) in {np.ndarray, np.memmap} and is_plain(source.rows.dtype):
+        if _in_array(source.rows):
             return self._array(np.asarray(source.rows))
         places = []
         for shard in range(len(source.shards)):
@@ -119,6 +124,20 @@ class Spool:
             view, at = view[done:], at + done
 
 
+def _sums(source: Source) -> tuple[Any, ...]:
+    """Return the checksums of each shard's rows and weights, None where there is no array."""
+    arrays = (source.rows if _in_array(source.rows) else None, source.weights)
+    return tuple(
+        None if one is None else [words_of(pick(np.asarray(one), positions)) for positions in source.shards]
+        for one in arrays
+    )
+
+
+def _in_array(rows: Any) -> bool:
+    """Return whether rows lie in the file as the array that they are."""
+    return type(rows) in {np.ndarray, np.memmap} and is_plain(rows.dtype)
+
+
 def _packed(definitions: Definitions, value: Any, what: str) -> list[Buffer]:
     try:
         return definitions.parcel(value)
@@ -144,7 +163,8 @@ class SpoolReader:
         if magic != _MAGIC:
             raise ValueError("the row file of this pool is not complete")
         self.definitions = definitions
-        self.rows, self.weights, self.shards, self.pieces, where = definitions.open(self._at(place, length))
+        index = definitions.open(self._at(place, length))
+        self.rows, self.weights, self.shards, self.pieces, where, self.sums = index
         self.encoder = definitions.open(self._at(*where))
 
     def encode(self, shard: int) -> Shard:
@@ -153,14 +173,23 @@ class SpoolReader:
         rows = self.rows_of(shard)
         weights = None
         if self.weights is not None:
-            weights = np.ascontiguousarray(pick(self._array(self.weights), positions))
+            weights = np.ascontiguousarray(self._checked(1, self._array(self.weights), shard))
         return encode_shard(shard, rows, positions, self.encoder, self.pieces[shard], weights)
 
     def rows_of(self, shard: int) -> Any:
-        """Return the rows of one shard, in shard order."""
-        if isinstance(self.rows, list):
+        """Return the rows of one shard, in shard order; CorruptedRows if they are not those that were written."""
+        if not isinstance(self.rows, list):
+            return self._checked(0, self._array(self.rows), shard)
+        try:
             return self.definitions.open(self._at(*self.rows[shard]))
-        return pick(self._array(self.rows), self.shards[shard])
+        except AlteredPayload:
+            raise _changed(shard) from None
+
+    def _checked(self, which: int, array: np.ndarray[Any, Any], shard: int) -> np.ndarray[Any, Any]:
+        part: np.ndarray[Any, Any] = pick(array, self.shards[shard])
+        if words_of(part) != self.sums[which][shard]:
+            raise _changed(shard)
+        return part
 
     def _at(self, place: int, length: int) -> memoryview:
         return self.map[place : place + length]
@@ -168,3 +197,10 @@ class SpoolReader:
     def _array(self, form: tuple[Any, ...]) -> np.ndarray[Any, Any]:
         dtype, shape, order, place = form
         return np.ndarray(shape, dtype, self.map, place, order=order)
+
+
+def _changed(shard: int) -> CorruptedRows:
+    return CorruptedRows(
+        f"the rows of shard {shard} changed in the memory from which workers read them, after they were written there: "
+        "build a new handle from your data"
+    )

@@ -296,7 +296,7 @@ class ProcessTransport(Transport):
     def _read(self, shard: int, rank: int, body: bytearray) -> Result:
         """Return a reply as a result; what cannot be read is the result's error."""
         try:
-            told = memoryview(body)[: -wire.SECONDS.size]
+            seconds, told = wire.read_seconds(body), memoryview(body)[: -wire.SECONDS.size]
             _, rows, weight, value, log_density, receipt, fault = payload.decode(told, True, self._definitions.loads)
         except Exception as error:  # noqa: BLE001 - a user's class may fail to unpickle in any way
             from mixle.utils.parallel.folding.faults import fault_of
@@ -304,7 +304,7 @@ class ProcessTransport(Transport):
             error.add_note("raised while the driver read a worker's reply")
             return Result(shard, 0, 0.0, None, None, {"worker": rank}, fault_of(error))
         receipt["payload_bytes"] = len(told)
-        (receipt["encode_seconds"],) = wire.SECONDS.unpack_from(body, len(told))
+        receipt["encode_seconds"] = seconds
         return Result(shard, rows, weight, value, log_density, receipt, None if fault is None else RemoteFault(*fault))
 
     def arm(self, hook: Hook | None) -> None:

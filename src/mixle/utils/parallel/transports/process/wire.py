@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from mixle.errors import AlteredPayload
+
 if TYPE_CHECKING:
     import socket
 
@@ -29,6 +31,8 @@ __all__ = [
     "FrameWriter",
     "Head",
     "frame",
+    "pack_seconds",
+    "read_seconds",
 ]
 
 TASK, REPLY, STARTED, GO, DEFINE, DROP = range(1, 7)
@@ -39,7 +43,7 @@ SLICE = 1 << 24  # bytes read from one worker before the others are looked at
 _HEAD = struct.Struct("<4sBBHiQQ")
 _CRC = struct.Struct("<I")
 HEAD_SIZE = _HEAD.size + _CRC.size
-SECONDS = struct.Struct("<d")  # behind the body of a reply: what it took to write the rest
+SECONDS = struct.Struct("<dI")  # behind the body of a reply: what it took to write the rest, and a checksum
 _IOV = 64
 
 
@@ -86,6 +90,19 @@ def frame(
     length = sum(len(view) for view in views)
     head = _HEAD.pack(MAGIC, kind, flags, incarnation & 0xFFFF, shard, request, length)
     return [memoryview(head + _CRC.pack(zlib.crc32(head))), *views]
+
+
+def pack_seconds(seconds: float) -> bytes:
+    """Return what stands behind the body of a reply."""
+    return SECONDS.pack(seconds, zlib.crc32(struct.pack("<d", seconds)))
+
+
+def read_seconds(body: Buffer) -> float:
+    """Return the seconds behind the body of a reply; AlteredPayload if they were altered on their way."""
+    seconds, crc = SECONDS.unpack_from(body, len(body) - SECONDS.size) if len(body) >= SECONDS.size else (0.0, -1)
+    if zlib.crc32(struct.pack("<d", seconds)) != crc:
+        raise AlteredPayload("the checksum behind a reply does not hold: it was altered on its way")
+    return float(seconds)
 
 
 def read_head(raw: bytearray) -> Head:

@@ -20,7 +20,7 @@ from mixle.errors import PayloadError
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.digests import rows_digest
 from mixle.utils.parallel.folding.faults import fault_of
-from mixle.utils.parallel.folding.packing import packed
+from mixle.utils.parallel.folding.packing import arena, packed
 from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score, execute
 from mixle.utils.parallel.transports.process import system, wire
 from mixle.utils.parallel.transports.process.mailbox import read_letter
@@ -162,6 +162,7 @@ class Worker:
         self.definitions = KnownDefinitions()
         self.spool: SpoolReader | None = None
         self.resident: dict[int, Shard] = {}
+        self.owned: set[int] = set()
         self.encoded = False
 
     def serve(self) -> None:
@@ -172,6 +173,7 @@ class Worker:
                 self.definitions.learn(body)
             elif head.kind == wire.DROP:
                 self.resident.pop(head.shard, None)
+                self.owned.discard(head.shard)
             elif head.kind == wire.TASK:
                 self.obey(head, body)
             del body
@@ -223,6 +225,8 @@ class Worker:
                 if keep:
                     self.resident[shard] = encoded
             if task is not None:
+                if getattr(task, "checked", None) is not None:
+                    encoded = self.own(shard, encoded, keep)
                 return execute(task, encoded, self.birth.rank)
         except Exception as error:  # noqa: BLE001 - the encoder is the user's, and so may be an error that cannot be told
             return Result(shard, 0, 0.0, None, None, self.receipt(), fault_of(error))
@@ -234,6 +238,19 @@ class Worker:
         if self.spool is None:
             self.spool = SpoolReader(self.birth.files["rows"], self.definitions)
         return packed(self.spool.encode(shard))
+
+    def own(self, shard: int, encoded: Shard, keep: bool) -> Shard:
+        """Return a shard that shares no memory with the rows of the pool: a flipped bit there would be everybody's.
+
+        Its digest is also taken in one pass over memory in order.
+        """
+        if shard in self.owned:
+            return encoded
+        own = arena(encoded)
+        if keep:
+            self.resident[shard] = own
+            self.owned.add(shard)
+        return own
 
     def receipt(self) -> dict[str, Any]:
         return {"worker": self.birth.rank}
@@ -250,7 +267,7 @@ class Worker:
         self.send(
             wire.frame(
                 wire.REPLY,
-                [*parts, wire.SECONDS.pack(time.perf_counter() - began)],
+                [*parts, wire.pack_seconds(time.perf_counter() - began)],
                 incarnation=self.birth.incarnation,
                 shard=result.shard,
                 request=head.request,

@@ -1,0 +1,48 @@
+"""Types of arrays as plain data, and which of them raw memory says everything about."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from mixle.errors import PayloadError
+
+__all__ = ["describe", "dtype_of", "is_plain"]
+
+_PLAIN = re.compile(r"[<>|=]?[biufcSUVmM]\d+(\[[a-zA-Z0-9/]+\])?|[<>|=]?[mM]8(\[[a-zA-Z0-9/]+\])?|\|?b1|\?")
+_dtypes: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in ("<f8", "<i8", "|b1", "|u1", "<u8", "<i4")}
+
+
+def is_plain(kind: np.dtype[Any]) -> bool:
+    """Return whether raw memory says everything about values of this dtype."""
+    if kind.hasobject or kind.metadata or kind.kind not in "biufcSUVmM":
+        return False
+    if kind.names is None:
+        return kind.shape == () and _PLAIN.fullmatch(kind.str) is not None
+    return all(len(field) == 2 and is_plain(field[0].base) for field in (kind.fields or {}).values())
+
+
+def describe(kind: Any) -> Any:
+    """Return a dtype as plain data: its string, or its fields, offsets, size and alignment."""
+    if kind.names is None:
+        return kind.str
+    fields = [kind.fields[name] for name in kind.names]
+    formats = tuple((describe(field[0].base), field[0].shape) for field in fields)
+    return kind.names, formats, tuple(field[1] for field in fields), kind.itemsize, bool(kind.isalignedstruct)
+
+
+def dtype_of(description: Any) -> np.dtype[Any]:
+    """Return the dtype that `describe` described."""
+    if isinstance(description, str):
+        known = _dtypes.get(description)
+        if known is not None:
+            return known
+        if not _PLAIN.fullmatch(description):
+            raise PayloadError(f"a payload has the dtype {description!r}")
+        return np.dtype(description)
+    names, formats, offsets, itemsize, aligned = description
+    fields = [(dtype_of(base), shape) if shape else dtype_of(base) for base, shape in formats]
+    spec: Any = {"names": list(names), "formats": fields, "offsets": list(offsets), "itemsize": itemsize}
+    return np.dtype(spec, align=aligned)  # type: ignore[no-any-return]
