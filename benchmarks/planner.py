@@ -4,6 +4,8 @@
 then the errors. The peak is that of the proportional set size of each worker: the largest reading of
 ``/proc/<pid>/smaps_rollup``, or the last one and what the kernel's mark of the largest resident set lies above the last
 resident set, whichever is more.
+
+``python benchmarks/planner.py sweep`` is described in `sweep`.
 """
 
 import argparse
@@ -22,6 +24,7 @@ from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.planning.forecast import Baseline, forecast, measure_footprint
 from mixle.utils.parallel.transports.process import ProcessTransport
+from sweep import sweep
 
 RNG = np.random.RandomState(0)
 
@@ -187,9 +190,13 @@ def line_of(case):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["memory"])
-    parser.add_argument("--rows", default="20000,200000")
+    parser.add_argument("what", choices=["memory", "sweep"])
+    parser.add_argument("--rows", default="20000,200000", help="of memory")
+    parser.add_argument("--cases", type=int, default=40, help="of sweep")
     parser.add_argument("--json")
     given = parser.parse_args()
-    memory([int(n) for n in given.rows.split(",")], given.json)
+    if given.what == "memory":
+        memory([int(n) for n in given.rows.split(",")], given.json)
+    else:
+        sweep(given.cases, given.json)
     sys.exit(0)

@@ -20,6 +20,7 @@ from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
 from mixle.utils.parallel.folding.shards import encode_shard, pick, split_range
 from mixle.utils.parallel.folding.tasks import Sample
 from mixle.utils.parallel.planning.devices import exact_int
+from mixle.utils.parallel.planning.pace import Costs, RoundTime
 
 __all__ = ["Baseline", "Footprint", "Forecast", "Phase", "forecast", "measure_footprint"]
 
@@ -100,7 +101,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Forecast:
-    """Peak memory of one worker (its proportional set size).
+    """Peak memory of one worker (its proportional set size), and the seconds of a round.
 
     Attributes
     ----------
@@ -108,11 +109,14 @@ class Forecast:
         What is expected, and what should not be exceeded.
     parts : dict
         Bytes by cause when there are most, while rows are encoded or during a step; they add up to the estimate.
+    round_time : RoundTime or None
+        Seconds of an E-step over all rows with its M-step; None if no costs were given.
     """
 
     estimate_bytes: int
     bound_bytes: int
     parts: dict[str, int]
+    round_time: RoundTime | None = None
 
 
 class _Counted:
@@ -231,8 +235,10 @@ def forecast(
     num_shards: int | None = None,
     sub_chunks: int = 1,
     baseline: Baseline | None = None,
+    costs: Costs | None = None,
+    backend: str = "mp",
 ) -> Forecast:
-    """Return the peak memory of the worker with most rows.
+    """Return the peak memory of the worker with most rows, and with `costs` the seconds of a round.
 
     Parameters
     ----------
@@ -248,6 +254,10 @@ def forecast(
         Encoded pieces per shard: one is encoded at a time.
     baseline : Baseline, optional
         A worker without rows; that of a plain installation on Linux by default.
+    costs : Costs, optional
+        From `measure_costs`.
+    backend : {"mp", "threads", "local"}
+        Where the rounds run.
 
     Returns
     -------
@@ -280,4 +290,8 @@ def forecast(
     parts = max(encoding, step, key=lambda phase: sum(phase.values()))  # first the one, then the other
     told = {name: round(value) for name, value in parts.items()}
     estimate = sum(told.values())
-    return Forecast(estimate, math.ceil(max(estimate * MARGIN, estimate + MARGIN_BYTES)), told)
+    bound = math.ceil(max(estimate * MARGIN, estimate + MARGIN_BYTES))
+    if costs is None:
+        return Forecast(estimate, bound, told)
+    seconds = costs.round(rows, backend=backend, workers=count, num_shards=shards, sub_chunks=pieces)
+    return Forecast(estimate, bound, told, seconds)
