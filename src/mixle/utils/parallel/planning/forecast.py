@@ -17,9 +17,11 @@ import numpy as np
 
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
+from mixle.utils.parallel.folding.packing import packed
 from mixle.utils.parallel.folding.shards import encode_shard, pick, split_range
 from mixle.utils.parallel.folding.tasks import Sample
 from mixle.utils.parallel.planning.devices import exact_int
+from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.pace import Costs, RoundTime
 
 __all__ = ["Baseline", "Footprint", "Forecast", "Phase", "forecast", "measure_footprint"]
@@ -89,6 +91,8 @@ class Footprint:
         What drawing a sample needs, and what a start and an E-step need; never at the same time.
     probe_rows : int
         Rows of the larger probe.
+    strided_row_bytes : float
+        A row as it is kept of a shard that is every n-th row; narrow rows are copied then.
     """
 
     raw_row_bytes: float
@@ -97,6 +101,7 @@ class Footprint:
     encode_row_bytes: float
     phases: tuple[Phase, ...]
     probe_rows: int = 0
+    strided_row_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -183,10 +188,10 @@ def measure_footprint(
     sizes = ((small, 1), (large, 1), (large, CUTS))
     first, second, pieces = (_probe(pick(rows, range(size)), estimator, encoder, cuts) for size, cuts in sizes)
     grown = max(1, large - small)
-    pairs = zip(first[:4], second[:4], strict=True)
-    raw, objects, encoded, encode = (max(0.0, (b - a) / grown) for a, b in pairs)
-    phases = (_phase(*peaks, small, large) for peaks in zip(first[4:], second[4:], pieces[4:], strict=True))
-    return Footprint(raw, objects, encoded, encode, tuple(phases), large)
+    pairs = zip(first[:5], second[:5], strict=True)
+    raw, objects, encoded, encode, strided = (max(0.0, (b - a) / grown) for a, b in pairs)
+    phases = (_phase(*peaks, small, large) for peaks in zip(first[5:], second[5:], pieces[5:], strict=True))
+    return Footprint(raw, objects, encoded, encode, tuple(phases), large, strided)
 
 
 def _phase(first: float, second: float, pieces: float, small: int, large: int) -> Phase:
@@ -197,7 +202,7 @@ def _phase(first: float, second: float, pieces: float, small: int, large: int) -
 
 
 def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, ...]:
-    """Return bytes: raw, as objects, encoded and kept, encoding besides, then the peak of each phase."""
+    """Return bytes: raw, as objects, encoded and kept, encoding besides, kept if strided, then each phase's peak."""
     import pickle
 
     from numpy.random import RandomState
@@ -216,6 +221,7 @@ def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, .
     with _counting() as made:
         shard = encode_shard(0, own, range(count), encoder, (range(count),))
     encoded, encode = float(made.kept), float(made.peak - made.kept)
+    strided = 2.0 * _kept_strided(own, encoder)
     shard = encode_shard(0, own, range(count), encoder, split_range(range(count), cuts))
     with _counting() as drawn:
         Sample(0, 32).run(shard)
@@ -224,7 +230,16 @@ def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, .
     with _counting() as made:
         model = handle.pysp_seq_initialize(estimator, rng, 1.0)
         handle.pysp_seq_estimate(estimator, model)
-    return raw, objects, encoded, encode, float(drawn.peak), float(made.peak)
+    return raw, objects, encoded, encode, strided, float(drawn.peak), float(made.peak)
+
+
+def _kept_strided(rows: Any, encoder: Any) -> float:
+    """Return the bytes that a worker keeps of every second row."""
+    half = range(0, len(rows), 2)
+    with _counting() as made:
+        shard = packed(encode_shard(0, pick(rows, half), half, encoder, (half,)))
+    del shard
+    return float(made.kept)
 
 
 def forecast(
@@ -282,7 +297,7 @@ def forecast(
     objects = footprint.object_row_bytes * per_shard
     common = {
         "rows": footprint.raw_row_bytes * mine,
-        "encoded": footprint.encoded_row_bytes * mine,
+        "encoded": max(footprint.encoded_row_bytes, footprint.strided_row_bytes if shards > 1 else 0.0) * mine,
         "kept free": min(KEPT, 0.5 * objects),
     }
     encoding = {"worker": base.fresh(count), **common, "encoding": objects + footprint.encode_row_bytes * piece}
@@ -290,7 +305,9 @@ def forecast(
     parts = max(encoding, step, key=lambda phase: sum(phase.values()))  # first the one, then the other
     told = {name: round(value) for name, value in parts.items()}
     estimate = sum(told.values())
-    bound = math.ceil(max(estimate * MARGIN, estimate + MARGIN_BYTES))
+    # All workers map the same pages; those that have a core before the others are counted for all of them.
+    ahead = footprint.raw_row_bytes * max(0.0, rows / min(count, usable_cpus()) - mine)
+    bound = math.ceil(ahead + max(estimate * MARGIN, estimate + MARGIN_BYTES))
     if costs is None:
         return Forecast(estimate, bound, told)
     seconds = costs.round(rows, backend=backend, workers=count, num_shards=shards, sub_chunks=pieces)
