@@ -155,12 +155,11 @@ def split_of(sizes):
 
 def memory(cases, out):
     """Run all cases and print what was predicted beside what was measured."""
-    baseline = measured_baseline()
-    print(f"a worker with next to no rows: {baseline}")
     table = []
     for name, n in product(FAMILIES, cases):
         rows, estimator = FAMILIES[name](n)
         found = measure_footprint(rows, estimator)
+        baseline = measured_baseline()  # each time: other programs share its pages and come and go
         for workers, pieces in product((1, 2, 3), (1, 4)):
             told = forecast(found, n, workers, sub_chunks=pieces, baseline=baseline)
             peak, *_ = measured_peak(rows, estimator, workers, pieces)
@@ -242,6 +241,7 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=["memory", "sweep", "lanes"])
     parser.add_argument("--rows", default="20000,200000", help="of memory")
     parser.add_argument("--cases", type=int, default=40, help="of sweep")
+    parser.add_argument("--skip", type=int, default=0, help="of sweep: cases to pass over")
     parser.add_argument("--json")
     given = parser.parse_args()
     if given.what == "memory":
@@ -249,5 +249,5 @@ if __name__ == "__main__":
     elif given.what == "lanes":
         lanes()
     else:
-        sweep(given.cases, given.json)
+        sweep(given.cases, given.json, given.skip)
     sys.exit(0)

@@ -3,13 +3,14 @@
 ``python benchmarks/planner.py sweep`` draws 40 cases (family × rows × components). For each, rounds are measured for
 workers 1 to 4, as many shards as workers or four times as many, one piece or four per shard, on threads and on
 processes. The seconds of a configuration are those of the driver and the busiest worker (its path), and those of all
-(its cost), in processor time, so that four workers can be measured on two cores; threads share an interpreter, so
-that what two of them gain over one by the clock says what four would. A yardstick beside every round tells how fast
-the machine was then. The planned configuration meets the two best of the sweep once more, in turns.
+(its cost), in processor time, so that four workers can be measured on two cores. Threads share an interpreter, so that
+a thread's seconds are those of the clock without those in which it could run and had no core. A yardstick beside every
+round tells how fast the machine was. The planned configuration meets the two best of the sweep once more, in turns.
 """
 
 import json
 import statistics
+import threading
 import time
 from contextlib import ExitStack, closing
 from itertools import product
@@ -19,10 +20,12 @@ import numpy as np
 
 from mixle import stats
 from mixle.utils.parallel.planner import CalibrationCatalog, Resources, configure, encoded_data, measure_costs
-from mixle.utils.parallel.planning.timing import clocks_of, seconds_of_round
+from mixle.utils.parallel.planning.timing import awake_seconds, clocks_of, seconds_of_round
+from mixle.utils.parallel.transports import local
 
-ROUNDS, DUEL = 6, 12
+CASES, ROUNDS, DUEL = 40, 5, 10
 CATALOG = CalibrationCatalog()
+AWAKE = {}
 LABEL = stats.CategoricalEstimator(pseudo_count=1.0)
 
 
@@ -74,7 +77,6 @@ def grid():
     for backend, workers, share, pieces in product(("threads", "mp"), (1, 2, 3, 4), (1, 4), (1, 4)):
         name = "local" if backend == "threads" and workers == 1 else backend
         found[name, workers, share * workers, pieces] = None
-    found["local", 1, 2, 1] = found["threads", 2, 2, 1] = None
     return list(found)
 
 
@@ -108,41 +110,35 @@ class Runner:
         self.seen.clear()
 
     def round(self):
-        """Run one round: driver, busiest worker, all workers, clock, in yardsticks."""
-        yard, start = yardstick(), time.perf_counter()
+        """Run one round: path and cost, in yardsticks."""
+        yard = yardstick()
+        AWAKE.clear()
+        own = time.thread_time()
         driver, worker, everyone = seconds_of_round(self.handle, self.estimator, self.model, self.clocks)
-        wall = time.perf_counter() - start
+        own = time.thread_time() - own
+        path = own + max(AWAKE.values()) if self.of[0] == "threads" else driver + worker
         yard = 0.5 * (yard + yardstick())
-        self.seen.append(tuple(value / yard for value in (driver, worker, everyone, wall)))
+        self.seen.append((path / yard, (driver + everyone) / yard))
 
     def medians(self):
-        """Return the median of each, and the least clock."""
-        driver, worker, everyone, wall = zip(*self.seen, strict=True)
-        path = statistics.median(d + w for d, w in zip(driver, worker, strict=True))
-        cost = statistics.median(d + w for d, w in zip(driver, everyone, strict=True))
-        return path, cost, min(wall)
+        """Return the median of each."""
+        return tuple(statistics.median(values) for values in zip(*self.seen, strict=True))
 
     def close(self):
         """Close the handle."""
         self.handle.close()
 
 
-def path_of(of, path, parallel):
-    """Return the path of a configuration: of threads, what is left where a part of the work goes on at once."""
-    backend, workers, shards, _ = of
-    if backend != "threads":
-        return path
-    return path * (1.0 - parallel * (1.0 - -(-shards // workers) / shards))
-
-
-def parallel_part(measured):
-    """Return the part of a round that two threads do at once, by the clock."""
-    one, two = measured["local", 1, 2, 1][2], measured["threads", 2, 2, 1][2]
-    return min(1.0, max(0.0, 2.0 * (1.0 - two / one)))
+def watched(task, shard, _worker=None):
+    """Run a task of a thread, and note how long the thread was awake."""
+    found = []
+    seconds, _ = awake_seconds(task, shard, found.append)
+    AWAKE[threading.get_ident()] = AWAKE.get(threading.get_ident(), 0.0) + seconds
+    return found[0]
 
 
 def measure(of, rows, estimator, model):
-    """Return path, cost and clock of a configuration."""
+    """Return path and cost of a configuration."""
     with closing(Runner(of, rows, estimator, model)) as runner:
         for _ in range(ROUNDS):
             runner.round()
@@ -169,32 +165,30 @@ def run_case(family, n, components, seed):
     before = statistics.median(yardstick() for _ in range(9))
     costs = measure_costs(rows, model, estimator, catalog=CATALOG)
     yard = 0.5 * (before + statistics.median(yardstick() for _ in range(9)))
-    measured = {of: measure(of, rows, estimator, model) for of in grid()}
-    parallel = parallel_part(measured)
-    found = {of: (path_of(of, path, parallel), cost) for of, (path, cost, _) in measured.items()}
+    found = {of: measure(of, rows, estimator, model) for of in grid()}
     told = {of: costs.round(n, backend=of[0], workers=of[1], num_shards=of[2], sub_chunks=of[3]) for of in found}
     errors = [
         (of, told[of].seconds / yard / path - 1.0, told[of].cpu_seconds / yard / cost - 1.0)
         for of, (path, cost) in found.items()
     ]
-    case = {"family": family.__name__, "rows": n, "components": components, "errors": errors, "parallel": parallel}
-    case["held"] = costs.pace.held
+    case = {"family": family.__name__, "rows": n, "components": components, "errors": errors, "costs": costs.to_dict()}
     for place, objective in enumerate(("time", "cpu")):
         plan = configure(n, costs, Resources.local(4), objective=objective)
         planned = (plan.backend, plan.workers, plan.num_shards, plan.sub_chunks)
         best = sorted(found, key=lambda of, at=place: found[of][at])[:2]
         again = duel(dict.fromkeys([planned, *best]), rows, estimator, model)
-        final = {of: (path_of(of, path, parallel), cost)[place] for of, (path, cost, _) in again.items()}
-        case[objective] = {"planned": planned, "best": best[0], "ratio": final[planned] / min(final.values())}
+        ratio = again[planned][place] / min(both[place] for both in again.values())
+        case[objective] = {"planned": planned, "best": best[0], "ratio": ratio}
     return case
 
 
-def sweep(count, out):
+def sweep(count, out, skip=0):
     """Run all cases, print a line each, then how often the plan was near the best and how far predictions were off."""
     table = []
+    local.execute = watched
     print("| family | rows | K | time: planned | best | ratio | cpu: planned | best | ratio | error: path, cost |")
     print("|---|---|---|---|---|---|---|---|---|---|")
-    for seed, (family, n, components) in enumerate(draw(count)):
+    for seed, (family, n, components) in list(enumerate(draw(CASES)))[skip : skip + count]:
         case = run_case(family, n, components, seed)
         table.append(case)
         errors = [statistics.median(abs(error[place]) for error in case["errors"]) for place in (1, 2)]
@@ -227,4 +221,17 @@ def summary(table):
                 f"{name}, predicted, {' '.join(kinds)}: {len(errors)} configurations, median error "
                 f"{statistics.median(errors):.1%}, 95th percentile {errors[int(0.95 * len(errors))]:.1%}"
             )
+    for place, name in ((1, "path"), (2, "processor seconds")):
+        errors = sorted(abs(error) for case in table for error in learned(case["errors"], place))
+        lines.append(
+            f"{name}, predicted, at the pace of the measured round on one core: median error "
+            f"{statistics.median(errors):.1%}, 95th percentile {errors[int(0.95 * len(errors))]:.1%}"
+        )
     return lines
+
+
+def learned(errors, place):
+    """Return the errors of all other configurations if the pace is scaled such that a round on one core is right."""
+    known = {tuple(error[0]): error[place] for error in errors}
+    right = 1.0 + known.pop(("local", 1, 1, 1))
+    return [(1.0 + error) / right - 1.0 for error in known.values()]

@@ -33,7 +33,11 @@ CUTS = 4
 #: What the allocator keeps at most of the memory of objects that are freed.
 KEPT = 2.5e6
 #: The bound is this much above the estimate, and at least so many bytes.
-MARGIN, MARGIN_BYTES = 1.10, 2 << 20
+MARGIN, MARGIN_BYTES = 1.10, 5 << 19
+#: Bytes per row of a shard that the allocator may keep of an array of numbers that was freed.
+FREED = 8.0
+#: Part of the memory of freed objects that stays, up to `KEPT`.
+STAYS = 0.8
 
 
 class Baseline(NamedTuple):
@@ -297,8 +301,8 @@ def forecast(
     objects = footprint.object_row_bytes * per_shard
     common = {
         "rows": footprint.raw_row_bytes * mine,
-        "encoded": max(footprint.encoded_row_bytes, footprint.strided_row_bytes if shards > 1 else 0.0) * mine,
-        "kept free": min(KEPT, 0.5 * objects),
+        "encoded": max(footprint.encoded_row_bytes, footprint.strided_row_bytes if shards * pieces > 1 else 0.0) * mine,
+        "kept free": min(KEPT, STAYS * objects),
     }
     encoding = {"worker": base.fresh(count), **common, "encoding": objects + footprint.encode_row_bytes * piece}
     step = {"worker": base.of(count), **common, "step": max(phase.of(per_shard, piece) for phase in footprint.phases)}
@@ -307,7 +311,7 @@ def forecast(
     estimate = sum(told.values())
     # All workers map the same pages; those that have a core before the others are counted for all of them.
     ahead = footprint.raw_row_bytes * max(0.0, rows / min(count, usable_cpus()) - mine)
-    bound = math.ceil(ahead + max(estimate * MARGIN, estimate + MARGIN_BYTES))
+    bound = math.ceil(ahead + FREED * per_shard + max(estimate * MARGIN, estimate + MARGIN_BYTES))
     if costs is None:
         return Forecast(estimate, bound, told)
     seconds = costs.round(rows, backend=backend, workers=count, num_shards=shards, sub_chunks=pieces)

@@ -26,7 +26,7 @@ class Pace(NamedTuple):
     row, piece, shard : float
         Of a row; of an encoded piece, and of a shard, whatever their rows.
     held : float
-        Part of the seconds of rows in which a thread keeps the interpreter's lock, so that no other advances.
+        Part of an E-step in which a thread keeps the interpreter's lock, so that no other advances.
     fold, step : float
         Of adding up the statistic of one shard; of the M-step and what a fold takes without shards.
     send, receive : float
@@ -159,7 +159,7 @@ class Costs(NamedTuple):
         if backend == "local":
             return RoundTime(driver + total, driver + total, largest)
         if backend == "threads":
-            free = pace.row * rows * (1.0 - pace.held)
+            free = total * (1.0 - pace.held)
             return RoundTime(driver + total - free + free * mine / shards, driver + total, largest)
         driver += pace.send + pace.read * shards
         once, each = overhead.wake + pace.receive, overhead.answer + pace.reply

@@ -5,8 +5,10 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +22,9 @@ from mixle.utils.parallel.folding.shards import encode_shard, pick, split_range
 from mixle.utils.parallel.folding.tasks import Accumulate, Result, execute
 from mixle.utils.parallel.planning.catalog import CalibrationCatalog, keep
 from mixle.utils.parallel.planning.devices import exact_int
-from mixle.utils.parallel.planning.pace import BACKENDS, Costs, Overhead, Pace, RoundTime, known_overheads
+from mixle.utils.parallel.planning.pace import BACKENDS, Costs, Overhead, Pace, known_overheads
 
-__all__ = ["clocks_of", "measure_costs", "measure_overhead", "measure_pace", "seconds_of_round"]
+__all__ = ["awake_seconds", "clocks_of", "measure_costs", "measure_overhead", "measure_pace", "seconds_of_round"]
 
 #: Rows of the large probe, rows of the small one, and pieces of the third.
 PROBE, SMALL, CUTS = 65_536, 2048, 8
@@ -67,8 +69,6 @@ def measure_costs(
     >>> costs.round(10_000, backend="local").seconds > 0.0
     True
     """
-    from pathlib import Path
-
     wrong = [name for name in backends if name not in BACKENDS]
     if wrong:
         raise ValueError(f"rounds are predicted for {', '.join(BACKENDS)}, not {wrong[0]!r}")
@@ -133,7 +133,7 @@ def measure_pace(
         row = max(0.0, second - first) / max(1, large - small)
         piece = max(0.0, third - second) / max(1, cuts - 1)
         shard = max(0.0, second - row * large - piece)
-        held = _held(task, whole, 2.0 * (piece + shard), row * large, runs)
+        held = _held(task, cut, runs)
         result = execute(task, whole)
         return Pace(row, piece, shard, held, *_driver(estimator, model, result, runs), *_travel(task, result, runs))
 
@@ -170,29 +170,38 @@ def _timed(action: Callable[[], Any]) -> Callable[[], float]:
     return run
 
 
-def _held(task: Accumulate, shard: Any, constant: float, rows: float, repeats: int) -> float:
-    """Return the part of a row's seconds in which no other thread advances: two threads beside one, by the clock."""
+def _held(task: Accumulate, shard: Any, repeats: int) -> float:
+    """Return the part of an E-step in which no other thread advances: two threads beside one."""
     from concurrent.futures import ThreadPoolExecutor
-
-    from mixle.utils.parallel.planning.discover import usable_cpus
-
-    if usable_cpus() < 2 or rows <= 0.0:
-        return 1.0
-
-    def clock(run: Callable[[], Any]) -> float:
-        start = time.perf_counter()
-        run()
-        return time.perf_counter() - start
 
     with ThreadPoolExecutor(2) as pool:
 
-        def both() -> None:
-            for future in [pool.submit(execute, task, shard) for _ in range(2)]:
-                future.result()
+        def both() -> float:
+            found = [future.result() for future in [pool.submit(awake_seconds, task, shard) for _ in range(2)]]
+            return max(awake for awake, _ in found) / max(min(alone for _, alone in found), 1e-9)
 
         both()
-        together = min(clock(both) for _ in range(repeats))
-    return float(min(1.0, max(0.0, (together - constant) / rows - 1.0)))
+        return float(min(1.0, max(0.0, statistics.median(both() for _ in range(2 * repeats)) - 1.0)))
+
+
+def awake_seconds(task: Any, shard: Any, keep: Callable[[Result], None] = lambda _: None) -> tuple[float, float]:
+    """Run a task; return its seconds by the clock without those in which this thread had no core, and of the processor.
+
+    Where the system does not tell these (Linux does), they are not taken out.
+    """
+    delayed, start = _delay(), time.perf_counter()
+    result = execute(task, shard)
+    keep(result)
+    seconds = float(result.receipt["cpu_seconds"])
+    return max(seconds, time.perf_counter() - start - (_delay() - delayed)), seconds
+
+
+def _delay() -> float:
+    """Return the seconds for which this thread has waited for a core so far."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _driver(estimator: Any, model: Any, result: Result, repeats: int) -> tuple[float, float]:
@@ -247,37 +256,32 @@ def measure_overhead(backend: str, repeats: int = 15) -> Overhead:
         raise ValueError(f"rounds are measured for {', '.join(BACKENDS)}, not {backend!r}")
     runs, rows = exact_int(repeats, "repeats", 1) or 1, np.linspace(-1.0, 1.0, 64).tolist()
     estimator = MixtureEstimator([GaussianEstimator()] * 2)
-    few, many, crew = 1, 9, 3
-    (driver, worker), model = _rounds(backend, rows, estimator, 1, few, runs)
-    (more, busier), _ = _rounds(backend, rows, estimator, 1, many, runs, model)
-    pace = measure_pace(rows, model, estimator, repeats=runs)
-    bare = Costs(pace, {backend: Overhead()})
-    known = [_split(bare.round(64, backend=backend, num_shards=n), pace, backend, n) for n in (few, many)]
-    shard = max(0.0, more - driver - (known[1][0] - known[0][0])) / (many - few)
-    answer = max(0.0, busier - worker - (known[1][1] - known[0][1])) / (many - few)
-    first = max(0.0, driver - known[0][0] - shard)
-    wake = max(0.0, worker - known[0][1] - answer)
+    base = 2 if backend == "threads" else 1  # one thread is none
+    few, many, crew = base, base + 8, base + 2
+    kinds = [(base, few), (base, many)] + ([] if backend == "local" else [(crew, crew)])
+    with ExitStack() as stack:
+        handles = [stack.enter_context(_handle(backend, rows, estimator, *kind)) for kind in kinds]
+        model = handles[0].pysp_seq_initialize(estimator, 1, 1.0)
+        pace = measure_pace(rows, model, estimator, repeats=runs)
+        actions = [partial(_beside_tasks, handle, estimator, model, clocks_of(handle)) for handle in handles]
+        seen = [[action() for action in actions] for _ in range(runs + 2)][2:]
+    medians = [[statistics.median(values) for values in zip(*kind, strict=True)] for kind in zip(*seen, strict=True)]
+    travels = backend == "mp"
+    known = pace.fold + (pace.read if travels else 0.0), pace.step + (pace.send if travels else 0.0)
+    driver = [told[0] - known[0] * shards - known[1] for told, (_, shards) in zip(medians, kinds, strict=True)]
+    worker = [told[1] - pace.reply * shards - pace.receive for told, (_, shards) in zip(medians, kinds, strict=True)]
+    shard = max(0.0, driver[1] - driver[0]) / (many - few)
+    first = max(0.0, driver[0] - shard * few)
     if backend == "local":
         return Overhead(first, 0.0, shard)
-    (crowd, _), _ = _rounds(backend, rows, estimator, crew, crew, runs, model)
-    third = _split(bare.round(64, backend=backend, workers=crew, num_shards=crew), pace, backend, crew)
-    each = max(0.0, crowd - third[0] - shard * crew - first) / (crew - 1)
-    return Overhead(max(0.0, first - each), each, shard, wake, answer)
+    each = min(max(0.0, driver[2] - shard * crew - first) / (crew - base), first / base)
+    if not travels:
+        return Overhead(first - each * base, each, shard)
+    answer = max(0.0, worker[1] - worker[0]) / (many - few)
+    return Overhead(first - each * base, each, shard, max(0.0, worker[0] - answer), answer)
 
 
-def _split(told: RoundTime, pace: Pace, backend: str, shards: int) -> tuple[float, float]:
-    """Return the driver's and one worker's seconds of a round as a pace alone explains them."""
-    driver = pace.step + pace.fold * shards
-    if backend != "mp":
-        return told.cpu_seconds, 0.0
-    driver += pace.send + pace.read * shards
-    return driver, told.seconds - driver
-
-
-def _rounds(
-    backend: str, rows: Any, estimator: Any, workers: int, shards: int, repeats: int, model: Any = None
-) -> tuple[tuple[float, float], Any]:
-    """Return the median processor seconds of the driver and of a worker in rounds, and a model of the rows."""
+def _handle(backend: str, rows: Any, estimator: Any, workers: int, shards: int) -> Any:
     from mixle.utils.parallel.folding.registry import encoded_data
 
     options: dict[str, Any] = {"num_chunks": shards}
@@ -285,12 +289,17 @@ def _rounds(
         options["chunk_workers"] = workers
     elif backend == "mp":
         options |= {"backend": "mp", "num_workers": workers}
-    data: Any = encoded_data(rows, estimator, **options)
-    with data as handle:
-        model = handle.pysp_seq_initialize(estimator, 1, 1.0) if model is None else model
-        clocks = clocks_of(handle)
-        seen = [seconds_of_round(handle, estimator, model, clocks) for _ in range(repeats + 2)][2:]
-    return (statistics.median(s[0] for s in seen), statistics.median(s[1] for s in seen)), model
+    return encoded_data(rows, estimator, **options)
+
+
+def _beside_tasks(
+    handle: Any, estimator: Any, model: Any, clocks: Sequence[Callable[[], float]]
+) -> tuple[float, float]:
+    """Run a round; return processor seconds of the driver and of the busiest worker beside those of the tasks."""
+    driver, busiest, _ = seconds_of_round(handle, estimator, model, clocks)
+    last = handle.records[-1].round
+    tasks = [record.extra["cpu_seconds"] for record in handle.records if record.round == last]
+    return (driver, busiest - max(tasks)) if clocks else (driver - sum(tasks), 0.0)
 
 
 def clocks_of(handle: Any) -> list[Callable[[], float]]:
