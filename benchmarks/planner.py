@@ -1,9 +1,14 @@
 """Peak memory of workers, predicted against measured; and planned configurations against a sweep.
 
-``python benchmarks/planner.py memory`` runs 72 cases (family × rows × workers × sub_chunks) and prints one line each,
-then the errors. The peak is that of the proportional set size of each worker: the largest reading of
+``python benchmarks/planner.py memory`` runs 96 cases (family × precision × rows × workers × sub_chunks) and prints
+one line each, then the errors. The peak is that of the proportional set size of each worker: the largest reading of
 ``/proc/<pid>/smaps_rollup``, or the last one and what the kernel's mark of the largest resident set lies above the last
 resident set, whichever is more.
+
+``python benchmarks/planner.py sweep`` is described in `sweep`.
+
+``python benchmarks/planner.py lanes`` measures what an E-step on two threads gains: processor seconds of the busier
+thread and of both, and the clock, beside one thread, in turns.
 """
 
 import argparse
@@ -11,6 +16,7 @@ import json
 import statistics
 import sys
 import threading
+import time
 from itertools import product
 from pathlib import Path
 
@@ -20,8 +26,10 @@ from mixle import stats
 from mixle.utils.parallel.folding.handle import Handle
 from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.shards import Strided
+from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.planning.forecast import Baseline, forecast, measure_footprint
 from mixle.utils.parallel.transports.process import ProcessTransport
+from sweep import sweep
 
 RNG = np.random.RandomState(0)
 
@@ -60,7 +68,19 @@ def records(n):
     return list(zip(*(c.tolist() for c in columns), strict=True)), stats.MixtureEstimator([parts] * 4)
 
 
-FAMILIES = {f.__name__: f for f in (numbers, vectors, correlated, counts, labels, records)}
+def single(n):
+    """Numbers in single precision, eight Gaussians."""
+    rows, estimator = numbers(n)
+    return rows.astype(np.float32), estimator
+
+
+def singles(n):
+    """Vectors of eight in single precision, sixteen diagonal Gaussians."""
+    rows, estimator = vectors(n)
+    return rows.astype(np.float32), estimator
+
+
+FAMILIES = {f.__name__: f for f in (numbers, single, vectors, singles, correlated, counts, labels, records)}
 
 
 def smaps(pid):
@@ -135,12 +155,11 @@ def split_of(sizes):
 
 def memory(cases, out):
     """Run all cases and print what was predicted beside what was measured."""
-    baseline = measured_baseline()
-    print(f"a worker with next to no rows: {baseline}")
     table = []
     for name, n in product(FAMILIES, cases):
         rows, estimator = FAMILIES[name](n)
         found = measure_footprint(rows, estimator)
+        baseline = measured_baseline()  # each time: other programs share its pages and come and go
         for workers, pieces in product((1, 2, 3), (1, 4)):
             told = forecast(found, n, workers, sub_chunks=pieces, baseline=baseline)
             peak, *_ = measured_peak(rows, estimator, workers, pieces)
@@ -185,11 +204,50 @@ def line_of(case):
     )
 
 
+LANES = (
+    (stats.DiagonalGaussianEstimator(), 8, 64, 20_000),
+    (stats.DiagonalGaussianEstimator(), 8, 256, 5000),
+    (stats.MultivariateGaussianEstimator(), 8, 64, 5000),
+    (stats.MultivariateGaussianEstimator(), 16, 128, 2500),
+    (stats.GammaEstimator(), 0, 64, 20_000),
+)
+
+
+def split_step(handle, estimator, model):
+    """Return processor seconds of the busier thread, of both, and the clock, of one E-step."""
+    own, both, clock = time.thread_time(), time.process_time(), time.perf_counter()
+    handle.pysp_stream_accumulate(estimator, model)
+    clock, both, own = time.perf_counter() - clock, time.process_time() - both, time.thread_time() - own
+    return max(own, both - own), both, clock
+
+
+def lanes(turns=15):
+    """Print what two threads along the component axis gain."""
+    print("| model | rows | busier of two threads / one | both / one | clock: one / two |\n|---|---|---|---|---|")
+    for leaf, width, components, n in LANES:
+        rows = RNG.normal(size=(n, width)) if width else RNG.gamma(2.0, size=n)
+        estimator = stats.MixtureEstimator([leaf] * components)
+        handles = [encoded_data(rows, estimator, backend="model_parallel", num_workers=w) for w in (1, 2)]
+        model = handles[0].pysp_seq_initialize(estimator, np.random.RandomState(1), 0.5)
+        seen = [[split_step(handle, estimator, model) for handle in handles] for _ in range(turns)]
+        one, two = (list(zip(*side, strict=True)) for side in zip(*seen, strict=True))
+        busier, both = (statistics.median(two[i]) / statistics.median(one[1]) for i in (0, 1))
+        name = f"{components} × {type(leaf).__name__.removesuffix('Estimator')}, width {max(width, 1)}"
+        print(f"| {name} | {n} | {busier:.2f} | {both:.2f} | {min(one[2]) / min(two[2]):.2f} |", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["memory"])
-    parser.add_argument("--rows", default="20000,200000")
+    parser.add_argument("what", choices=["memory", "sweep", "lanes"])
+    parser.add_argument("--rows", default="20000,200000", help="of memory")
+    parser.add_argument("--cases", type=int, default=40, help="of sweep")
+    parser.add_argument("--skip", type=int, default=0, help="of sweep: cases to pass over")
     parser.add_argument("--json")
     given = parser.parse_args()
-    memory([int(n) for n in given.rows.split(",")], given.json)
+    if given.what == "memory":
+        memory([int(n) for n in given.rows.split(",")], given.json)
+    elif given.what == "lanes":
+        lanes()
+    else:
+        sweep(given.cases, given.json, given.skip)
     sys.exit(0)

@@ -12,6 +12,7 @@ from mixle import stats
 from mixle.utils.parallel.folding.handle import Handle
 from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.shards import Strided
+from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.forecast import Baseline, Footprint, Phase, forecast, measure_footprint
 from mixle.utils.parallel.transports.process import ProcessTransport
 
@@ -27,6 +28,24 @@ def test_an_array_is_viewed_and_other_rows_are_encoded():
     assert listed.raw_row_bytes > 8.0
     assert listed.object_row_bytes > 24.0
     assert listed.encoded_row_bytes == pytest.approx(8.0, abs=1.0)
+
+
+def test_rows_that_strided_shards_copy_are_counted():
+    narrow = measure_footprint(NUMBERS, GAUSSIANS)
+    assert narrow.strided_row_bytes == pytest.approx(8.0, abs=0.1)
+    one, two = (forecast(narrow, 10**6, 1, num_shards=n).parts["encoded"] for n in (1, 2))
+    assert (one < 10**5, two) == (True, pytest.approx(8 * 10**6, rel=0.02))
+    assert forecast(narrow, 10**6, 1, sub_chunks=2).parts["encoded"] == two  # pieces of strided shards are strided
+    wide = measure_footprint(np.ones((40_000, 8)), stats.DiagonalGaussianEstimator())
+    assert wide.strided_row_bytes < 1.0  # stays a view
+
+
+def test_the_bound_lets_workers_with_a_core_come_first():
+    rows, bare = Footprint(100.0, 0.0, 0.0, 0.0, (Phase(0.0, 0.0, 0.0),)), Baseline(0, 0, 0, 0)
+    many, few = (forecast(rows, 10**6, n, baseline=bare) for n in (64 * usable_cpus(), usable_cpus()))
+    margin = max(0.1 * few.estimate_bytes, 5 << 19) + 8.0 * 10**6 / usable_cpus()
+    assert few.bound_bytes == pytest.approx(few.estimate_bytes + margin, abs=2)
+    assert many.bound_bytes > few.estimate_bytes > 50 * many.estimate_bytes
 
 
 def test_the_core_needs_the_same_blocks_however_many_rows_there_are():
@@ -65,11 +84,11 @@ def test_parts_add_up_and_each_follows_what_causes_it():
     bare = Baseline(100, 300, 10, 30)
     one = forecast(PLAIN, 1000, 2, baseline=bare)
     assert one.estimate_bytes == sum(one.parts.values())
-    assert one.parts == {"worker": 20, "rows": 5000, "encoded": 10_000, "kept free": 12_500, "encoding": 27_000}
+    assert one.parts == {"worker": 20, "rows": 5000, "encoded": 10_000, "kept free": 20_000, "encoding": 27_000}
     pieces = forecast(PLAIN, 1000, 2, sub_chunks=4, baseline=bare)
     assert pieces.estimate_bytes == one.estimate_bytes - 4 * 375
     shards = forecast(PLAIN, 1000, 2, num_shards=10, baseline=bare)
-    assert shards.parts == {"worker": 200, "rows": 5000, "encoded": 10_000, "kept free": 2500, "step": 9000}
+    assert shards.parts == {"worker": 200, "rows": 5000, "encoded": 10_000, "kept free": 4000, "step": 9000}
     assert forecast(PLAIN, 1000, 4, baseline=bare).estimate_bytes < one.estimate_bytes
     assert one.bound_bytes > one.estimate_bytes
 

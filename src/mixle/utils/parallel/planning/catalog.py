@@ -57,6 +57,8 @@ class CalibrationRecord:
         Per device ``device_name, success, elapsed_seconds, throughput, error``.
     host : str or None
         Kind of machine that was measured, as `host_kind` names it.
+    costs : dict or None
+        What rounds cost there, as `Costs.to_dict` has it.
     """
 
     model_type: str
@@ -72,6 +74,7 @@ class CalibrationRecord:
     timestamp: float = 0.0
     device_results: tuple[dict[str, Any], ...] = ()
     host: str | None = None
+    costs: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable calibration record."""
@@ -89,6 +92,7 @@ class CalibrationRecord:
             "resources": self.resources.to_dict(),
             "device_results": [dict(result) for result in self.device_results],
             "host": self.host,
+            **({} if self.costs is None else {"costs": self.costs}),
         }
 
     @classmethod

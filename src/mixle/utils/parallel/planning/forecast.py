@@ -17,9 +17,12 @@ import numpy as np
 
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
+from mixle.utils.parallel.folding.packing import packed
 from mixle.utils.parallel.folding.shards import encode_shard, pick, split_range
 from mixle.utils.parallel.folding.tasks import Sample
 from mixle.utils.parallel.planning.devices import exact_int
+from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.planning.pace import Costs, RoundTime
 
 __all__ = ["Baseline", "Footprint", "Forecast", "Phase", "forecast", "measure_footprint"]
 
@@ -30,7 +33,11 @@ CUTS = 4
 #: What the allocator keeps at most of the memory of objects that are freed.
 KEPT = 2.5e6
 #: The bound is this much above the estimate, and at least so many bytes.
-MARGIN, MARGIN_BYTES = 1.10, 2 << 20
+MARGIN, MARGIN_BYTES = 1.10, 5 << 19
+#: Bytes per row of a shard that the allocator may keep of an array of numbers that was freed.
+FREED = 8.0
+#: Part of the memory of freed objects that stays, up to `KEPT`.
+STAYS = 0.8
 
 
 class Baseline(NamedTuple):
@@ -88,6 +95,8 @@ class Footprint:
         What drawing a sample needs, and what a start and an E-step need; never at the same time.
     probe_rows : int
         Rows of the larger probe.
+    strided_row_bytes : float
+        A row as it is kept of a shard that is every n-th row; narrow rows are copied then.
     """
 
     raw_row_bytes: float
@@ -96,11 +105,12 @@ class Footprint:
     encode_row_bytes: float
     phases: tuple[Phase, ...]
     probe_rows: int = 0
+    strided_row_bytes: float = 0.0
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Peak memory of one worker (its proportional set size).
+    """Peak memory of one worker (its proportional set size), and the seconds of a round.
 
     Attributes
     ----------
@@ -108,11 +118,14 @@ class Forecast:
         What is expected, and what should not be exceeded.
     parts : dict
         Bytes by cause when there are most, while rows are encoded or during a step; they add up to the estimate.
+    round_time : RoundTime or None
+        Seconds of an E-step over all rows with its M-step; None if no costs were given.
     """
 
     estimate_bytes: int
     bound_bytes: int
     parts: dict[str, int]
+    round_time: RoundTime | None = None
 
 
 class _Counted:
@@ -179,10 +192,10 @@ def measure_footprint(
     sizes = ((small, 1), (large, 1), (large, CUTS))
     first, second, pieces = (_probe(pick(rows, range(size)), estimator, encoder, cuts) for size, cuts in sizes)
     grown = max(1, large - small)
-    pairs = zip(first[:4], second[:4], strict=True)
-    raw, objects, encoded, encode = (max(0.0, (b - a) / grown) for a, b in pairs)
-    phases = (_phase(*peaks, small, large) for peaks in zip(first[4:], second[4:], pieces[4:], strict=True))
-    return Footprint(raw, objects, encoded, encode, tuple(phases), large)
+    pairs = zip(first[:5], second[:5], strict=True)
+    raw, objects, encoded, encode, strided = (max(0.0, (b - a) / grown) for a, b in pairs)
+    phases = (_phase(*peaks, small, large) for peaks in zip(first[5:], second[5:], pieces[5:], strict=True))
+    return Footprint(raw, objects, encoded, encode, tuple(phases), large, strided)
 
 
 def _phase(first: float, second: float, pieces: float, small: int, large: int) -> Phase:
@@ -193,7 +206,7 @@ def _phase(first: float, second: float, pieces: float, small: int, large: int) -
 
 
 def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, ...]:
-    """Return bytes: raw, as objects, encoded and kept, encoding besides, then the peak of each phase."""
+    """Return bytes: raw, as objects, encoded and kept, encoding besides, kept if strided, then each phase's peak."""
     import pickle
 
     from numpy.random import RandomState
@@ -212,6 +225,7 @@ def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, .
     with _counting() as made:
         shard = encode_shard(0, own, range(count), encoder, (range(count),))
     encoded, encode = float(made.kept), float(made.peak - made.kept)
+    strided = 2.0 * _kept_strided(own, encoder)
     shard = encode_shard(0, own, range(count), encoder, split_range(range(count), cuts))
     with _counting() as drawn:
         Sample(0, 32).run(shard)
@@ -220,7 +234,16 @@ def _probe(rows: Any, estimator: Any, encoder: Any, cuts: int) -> tuple[float, .
     with _counting() as made:
         model = handle.pysp_seq_initialize(estimator, rng, 1.0)
         handle.pysp_seq_estimate(estimator, model)
-    return raw, objects, encoded, encode, float(drawn.peak), float(made.peak)
+    return raw, objects, encoded, encode, strided, float(drawn.peak), float(made.peak)
+
+
+def _kept_strided(rows: Any, encoder: Any) -> float:
+    """Return the bytes that a worker keeps of every second row."""
+    half = range(0, len(rows), 2)
+    with _counting() as made:
+        shard = packed(encode_shard(0, pick(rows, half), half, encoder, (half,)))
+    del shard
+    return float(made.kept)
 
 
 def forecast(
@@ -231,8 +254,10 @@ def forecast(
     num_shards: int | None = None,
     sub_chunks: int = 1,
     baseline: Baseline | None = None,
+    costs: Costs | None = None,
+    backend: str = "mp",
 ) -> Forecast:
-    """Return the peak memory of the worker with most rows.
+    """Return the peak memory of the worker with most rows, and with `costs` the seconds of a round.
 
     Parameters
     ----------
@@ -248,6 +273,10 @@ def forecast(
         Encoded pieces per shard: one is encoded at a time.
     baseline : Baseline, optional
         A worker without rows; that of a plain installation on Linux by default.
+    costs : Costs, optional
+        From `measure_costs`.
+    backend : {"mp", "threads", "local"}
+        Where the rounds run.
 
     Returns
     -------
@@ -272,12 +301,18 @@ def forecast(
     objects = footprint.object_row_bytes * per_shard
     common = {
         "rows": footprint.raw_row_bytes * mine,
-        "encoded": footprint.encoded_row_bytes * mine,
-        "kept free": min(KEPT, 0.5 * objects),
+        "encoded": max(footprint.encoded_row_bytes, footprint.strided_row_bytes if shards * pieces > 1 else 0.0) * mine,
+        "kept free": min(KEPT, STAYS * objects),
     }
     encoding = {"worker": base.fresh(count), **common, "encoding": objects + footprint.encode_row_bytes * piece}
     step = {"worker": base.of(count), **common, "step": max(phase.of(per_shard, piece) for phase in footprint.phases)}
     parts = max(encoding, step, key=lambda phase: sum(phase.values()))  # first the one, then the other
     told = {name: round(value) for name, value in parts.items()}
     estimate = sum(told.values())
-    return Forecast(estimate, math.ceil(max(estimate * MARGIN, estimate + MARGIN_BYTES)), told)
+    # All workers map the same pages; those that have a core before the others are counted for all of them.
+    ahead = footprint.raw_row_bytes * max(0.0, rows / min(count, usable_cpus()) - mine)
+    bound = math.ceil(ahead + FREED * per_shard + max(estimate * MARGIN, estimate + MARGIN_BYTES))
+    if costs is None:
+        return Forecast(estimate, bound, told)
+    seconds = costs.round(rows, backend=backend, workers=count, num_shards=shards, sub_chunks=pieces)
+    return Forecast(estimate, bound, told, seconds)

@@ -1,0 +1,237 @@
+"""Planned configurations against an exhaustive sweep; predicted round times against measured ones.
+
+``python benchmarks/planner.py sweep`` draws 40 cases (family × rows × components). For each, rounds are measured for
+workers 1 to 4, as many shards as workers or four times as many, one piece or four per shard, on threads and on
+processes. The seconds of a configuration are those of the driver and the busiest worker (its path), and those of all
+(its cost), in processor time, so that four workers can be measured on two cores. Threads share an interpreter, so that
+a thread's seconds are those of the clock without those in which it could run and had no core. A yardstick beside every
+round tells how fast the machine was. The planned configuration meets the two best of the sweep once more, in turns.
+"""
+
+import json
+import statistics
+import threading
+import time
+from contextlib import ExitStack, closing
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from mixle import stats
+from mixle.utils.parallel.planner import CalibrationCatalog, Resources, configure, encoded_data, measure_costs
+from mixle.utils.parallel.planning.timing import awake_seconds, clocks_of, seconds_of_round
+from mixle.utils.parallel.transports import local
+
+CASES, ROUNDS, DUEL = 40, 5, 10
+CATALOG = CalibrationCatalog()
+AWAKE = {}
+LABEL = stats.CategoricalEstimator(pseudo_count=1.0)
+
+
+def numbers(rng, n):
+    """Numbers, Gaussians."""
+    return rng.normal(size=n) + rng.randint(4, size=n), stats.GaussianEstimator()
+
+
+def vectors(rng, n):
+    """Vectors of eight, diagonal Gaussians."""
+    return rng.normal(size=(n, 8)) + rng.randint(4, size=(n, 1)), stats.DiagonalGaussianEstimator()
+
+
+def correlated(rng, n):
+    """Vectors of four, full Gaussians."""
+    return rng.normal(size=(n, 4)) + rng.randint(4, size=(n, 1)), stats.MultivariateGaussianEstimator()
+
+
+def counts(rng, n):
+    """Whole numbers, Poissons."""
+    return rng.poisson(1 + 3 * rng.randint(4, size=n)), stats.PoissonEstimator()
+
+
+def lengths(rng, n):
+    """Positive numbers, gammas."""
+    return rng.gamma(1.0 + rng.randint(4, size=n)), stats.GammaEstimator()
+
+
+def records(rng, n):
+    """Tuples of a number, a count and a label; products."""
+    columns = rng.normal(size=n), rng.poisson(3.0, n), rng.choice(list("abc"), n)
+    parts = stats.CompositeEstimator((stats.GaussianEstimator(), stats.PoissonEstimator(), LABEL))
+    return list(zip(*(c.tolist() for c in columns), strict=True)), parts
+
+
+FAMILIES = (numbers, vectors, correlated, counts, lengths, records)
+
+
+def draw(count, seed=6):
+    """Return cases: (family, rows, components)."""
+    rng = np.random.RandomState(seed)
+    sizes = np.exp(rng.uniform(np.log(2000), np.log(200_000), count)).astype(int)
+    return [(FAMILIES[i % len(FAMILIES)], int(n), int(rng.randint(2, 17))) for i, n in enumerate(sizes)]
+
+
+def grid():
+    """Return configurations: (backend, workers, shards, sub_chunks)."""
+    found = {}
+    for backend, workers, share, pieces in product(("threads", "mp"), (1, 2, 3, 4), (1, 4), (1, 4)):
+        name = "local" if backend == "threads" and workers == 1 else backend
+        found[name, workers, share * workers, pieces] = None
+    return list(found)
+
+
+def options(of):
+    """Return the keywords of `encoded_data`."""
+    backend, workers, shards, pieces = of
+    split = {"num_chunks": shards, "sub_chunks": pieces}
+    more = {"local": {}, "threads": {"chunk_workers": workers}, "mp": {"backend": "mp", "num_workers": workers}}
+    return split | more[backend]
+
+
+def yardstick():
+    """Return the seconds of a fixed piece of work, part of it arithmetic and part of it interpreter."""
+    x, start = np.linspace(0.0, 1.0, 2048), time.thread_time()
+    for _ in range(60):
+        np.exp(x).sum()
+    sum(i * i for i in range(8000))
+    return time.thread_time() - start
+
+
+class Runner:
+    """A handle whose rounds are measured."""
+
+    def __init__(self, of, rows, estimator, model):
+        self.of, self.estimator, self.model = of, estimator, model
+        self.handle = encoded_data(rows, estimator, **options(of))
+        self.clocks = clocks_of(self.handle)
+        self.seen = []
+        self.round()
+        self.round()
+        self.seen.clear()
+
+    def round(self):
+        """Run one round: path and cost, in yardsticks."""
+        yard = yardstick()
+        AWAKE.clear()
+        own = time.thread_time()
+        driver, worker, everyone = seconds_of_round(self.handle, self.estimator, self.model, self.clocks)
+        own = time.thread_time() - own
+        path = own + max(AWAKE.values()) if self.of[0] == "threads" else driver + worker
+        yard = 0.5 * (yard + yardstick())
+        self.seen.append((path / yard, (driver + everyone) / yard))
+
+    def medians(self):
+        """Return the median of each."""
+        return tuple(statistics.median(values) for values in zip(*self.seen, strict=True))
+
+    def close(self):
+        """Close the handle."""
+        self.handle.close()
+
+
+def watched(task, shard, _worker=None):
+    """Run a task of a thread, and note how long the thread was awake."""
+    found = []
+    seconds, _ = awake_seconds(task, shard, found.append)
+    AWAKE[threading.get_ident()] = AWAKE.get(threading.get_ident(), 0.0) + seconds
+    return found[0]
+
+
+def measure(of, rows, estimator, model):
+    """Return path and cost of a configuration."""
+    with closing(Runner(of, rows, estimator, model)) as runner:
+        for _ in range(ROUNDS):
+            runner.round()
+        return runner.medians()
+
+
+def duel(contenders, rows, estimator, model):
+    """Return path and cost of configurations whose rounds run in turns."""
+    with ExitStack() as held:
+        runners = [held.enter_context(closing(Runner(of, rows, estimator, model))) for of in contenders]
+        for _ in range(DUEL):
+            for runner in runners:
+                runner.round()
+        return {runner.of: runner.medians() for runner in runners}
+
+
+def run_case(family, n, components, seed):
+    """Return the facts of one case."""
+    rows, leaf = family(np.random.RandomState(seed), n)
+    estimator = stats.MixtureEstimator([leaf] * components)
+    with closing(encoded_data(rows[:4000], estimator)) as start:
+        model = start.pysp_seq_initialize(estimator, np.random.RandomState(seed), 0.3)
+        model = start.pysp_seq_estimate(estimator, model)
+    before = statistics.median(yardstick() for _ in range(9))
+    costs = measure_costs(rows, model, estimator, catalog=CATALOG)
+    yard = 0.5 * (before + statistics.median(yardstick() for _ in range(9)))
+    found = {of: measure(of, rows, estimator, model) for of in grid()}
+    told = {of: costs.round(n, backend=of[0], workers=of[1], num_shards=of[2], sub_chunks=of[3]) for of in found}
+    errors = [
+        (of, told[of].seconds / yard / path - 1.0, told[of].cpu_seconds / yard / cost - 1.0)
+        for of, (path, cost) in found.items()
+    ]
+    case = {"family": family.__name__, "rows": n, "components": components, "errors": errors, "costs": costs.to_dict()}
+    for place, objective in enumerate(("time", "cpu")):
+        plan = configure(n, costs, Resources.local(4), objective=objective)
+        planned = (plan.backend, plan.workers, plan.num_shards, plan.sub_chunks)
+        best = sorted(found, key=lambda of, at=place: found[of][at])[:2]
+        again = duel(dict.fromkeys([planned, *best]), rows, estimator, model)
+        ratio = again[planned][place] / min(both[place] for both in again.values())
+        case[objective] = {"planned": planned, "best": best[0], "ratio": ratio}
+    return case
+
+
+def sweep(count, out, skip=0):
+    """Run all cases, print a line each, then how often the plan was near the best and how far predictions were off."""
+    table = []
+    local.execute = watched
+    print("| family | rows | K | time: planned | best | ratio | cpu: planned | best | ratio | error: path, cost |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for seed, (family, n, components) in list(enumerate(draw(CASES)))[skip : skip + count]:
+        case = run_case(family, n, components, seed)
+        table.append(case)
+        errors = [statistics.median(abs(error[place]) for error in case["errors"]) for place in (1, 2)]
+        plans = (f"{word(c['planned'])} | {word(c['best'])} | {c['ratio']:.3f}" for c in (case["time"], case["cpu"]))
+        head = f"| {case['family']} | {n} | {components} | {' | '.join(plans)} "
+        print(f"{head}| {errors[0]:.1%}, {errors[1]:.1%} |", flush=True)
+    print(*summary(table), sep="\n")
+    if out:
+        Path(out).write_text(json.dumps(table, indent=1), encoding="utf-8")
+
+
+def word(of):
+    """Return a configuration as a word."""
+    return f"{of[0]} {of[1]}/{of[2]}/{of[3]}"
+
+
+def summary(table):
+    """Return the lines behind the table."""
+    lines = [""]
+    for objective, name in (("time", "path"), ("cpu", "processor seconds")):
+        ratios = sorted(case[objective]["ratio"] for case in table)
+        near = sum(ratio <= 1.05 for ratio in ratios)
+        lines.append(
+            f"{name}: planned within 5 % of the best in {near} of {len(ratios)} cases, at worst {ratios[-1]:.2f}"
+        )
+    for place, name in ((1, "path"), (2, "processor seconds")):
+        for kinds in (("local", "threads", "mp"), ("local",), ("threads",), ("mp",)):
+            errors = sorted(abs(e[place]) for case in table for e in case["errors"] if e[0][0] in kinds)
+            lines.append(
+                f"{name}, predicted, {' '.join(kinds)}: {len(errors)} configurations, median error "
+                f"{statistics.median(errors):.1%}, 95th percentile {errors[int(0.95 * len(errors))]:.1%}"
+            )
+    for place, name in ((1, "path"), (2, "processor seconds")):
+        errors = sorted(abs(error) for case in table for error in learned(case["errors"], place))
+        lines.append(
+            f"{name}, predicted, at the pace of the measured round on one core: median error "
+            f"{statistics.median(errors):.1%}, 95th percentile {errors[int(0.95 * len(errors))]:.1%}"
+        )
+    return lines
+
+
+def learned(errors, place):
+    """Return the errors of all other configurations if the pace is scaled such that a round on one core is right."""
+    known = {tuple(error[0]): error[place] for error in errors}
+    right = 1.0 + known.pop(("local", 1, 1, 1))
+    return [(1.0 + error) / right - 1.0 for error in known.values()]
