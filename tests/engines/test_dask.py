@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cluster_support import CUTS, MIXED, SIZES, columns, local_trace, mixed_rows, parts, wide_rows, write_parquet
 from distributed import Client, LocalCluster
-from engine_support import shard_counts
+from engine_support import engine_trace, local_reference, shard_counts
 
 import mixle.stats as st
 from bits import bits
@@ -25,7 +25,7 @@ from mixle.utils.parallel.planner import DaskEncodedData, Resources, encoded_dat
 from mixle.utils.parallel.policies.audit import Audit
 from mixle.utils.parallel.policies.observe import Observe
 from mixle.utils.parallel.policies.retry import Retry
-from traces import NAMES, problem, reference, trace
+from traces import NAMES, problem, trace
 
 pytestmark = pytest.mark.engines
 
@@ -53,7 +53,7 @@ def test_dask_gives_the_bits_of_one_thread(client, name):
     rows, estimator = problem(name)
     for shards in shard_counts(name, 2):
         with DaskEncodedData(rows, estimator, client=client, num_partitions=shards) as handle:
-            assert trace(handle, estimator) == reference(name, Contiguous(shards))
+            assert engine_trace(handle, name) == local_reference(name, Contiguous(shards))
 
 
 @pytest.mark.parametrize("materialize", [True, False])

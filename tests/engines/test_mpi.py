@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, gaussian, launcher, shard_counts, short
+from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, gaussian, launcher, local_reference, shard_counts, short
 
 import mixle.stats as st
 from mixle.inference import optimize
@@ -56,7 +56,7 @@ def test_every_model_has_the_bits_of_one_thread(job):
     asked = [(name, shards) for name in NAMES for shards in shard_counts(name, job[0])]
     assert set(found) == {f"{name}, {shards}" for name, shards in asked}
     for name, shards in asked:
-        assert found[f"{name}, {shards}"] == short(reference(name, Strided(shards))), (name, shards)
+        assert found[f"{name}, {shards}"] == short(local_reference(name, Strided(shards))), (name, shards)
 
 
 def test_maps_and_sub_chunks(job):

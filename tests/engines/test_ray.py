@@ -7,7 +7,16 @@ import signal
 
 import numpy as np
 import pytest
-from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, shard_counts
+from engine_support import (
+    ESTIMATOR,
+    NUMBERS,
+    REPRESENTATIVE,
+    ROWS,
+    engine_trace,
+    fit,
+    local_reference,
+    shard_counts,
+)
 
 import mixle.stats as st
 from mixle.errors import BackendError, EmptyDataError, HandleClosed, RoundLosses, RowError, TaskError
@@ -19,7 +28,7 @@ from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.policies.audit import Audit
 from mixle.utils.parallel.policies.observe import Observe
 from mixle.utils.parallel.policies.retry import Retry
-from traces import NAMES, problem, reference, trace
+from traces import NAMES, problem, trace
 
 pytestmark = [
     pytest.mark.engines,
@@ -41,9 +50,10 @@ def ray():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_has_the_bits_of_one_thread(name):
     rows, estimator = problem(name)
+    workers = 2 if name in REPRESENTATIVE else 1  # each is a process that is started
     for shards in shard_counts(name, 1):
-        with encoded_data(rows, estimator, backend="ray", num_shards=shards, num_workers=2) as handle:
-            assert trace(handle, estimator) == reference(name, Strided(shards))
+        with encoded_data(rows, estimator, backend="ray", num_shards=shards, num_workers=workers) as handle:
+            assert engine_trace(handle, name) == local_reference(name, Strided(shards))
 
 
 @pytest.mark.parametrize("options", [{"num_shards": 1}, {"num_shards": 7, "sub_chunks": 3}, {"num_chunks": 5}, {}])

@@ -8,7 +8,7 @@ import numpy as np
 import pyspark
 import pytest
 from cluster_support import CUTS, MIXED, SIZES, local_trace, mixed_rows, parts, wide_rows, write_parquet
-from engine_support import shard_counts
+from engine_support import engine_trace, local_reference, shard_counts
 
 import mixle.stats as st
 from bits import bits
@@ -23,7 +23,7 @@ from mixle.utils.parallel.policies.observe import Observe
 from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.transports.spark import SparkTransport
 from mixle.utils.parallel.transports.spark import context as contexts
-from traces import NAMES, problem, reference, trace
+from traces import NAMES, problem, trace
 
 pytestmark = [
     pytest.mark.engines,
@@ -66,7 +66,7 @@ def test_spark_gives_the_bits_of_one_thread(spark, name):
     rows, estimator = problem(name)
     for shards in shard_counts(name, 0):
         with SparkEncodedData(rows, estimator, client=spark, num_shards=Contiguous(shards)) as handle:
-            assert trace(handle, estimator) == reference(name, Contiguous(shards))
+            assert engine_trace(handle, name) == local_reference(name, Contiguous(shards))
 
 
 @pytest.mark.parametrize("materialize", [True, False])
