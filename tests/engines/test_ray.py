@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pytest
+from cluster_support import check_row_output, row_models
 from engine_support import (
     ESTIMATOR,
     NUMBERS,
@@ -108,6 +109,33 @@ def test_columns_of_a_data_set(ray):
         here = handle.pysp_seq_estimate(estimator, None).digest()
     with encoded_data(missing, estimator, num_shards=sizes) as handle:
         assert here == handle.pysp_seq_estimate(estimator, None).digest()
+
+
+@pytest.mark.parametrize("source", ["data set", "rows", "chains"])
+def test_what_is_said_of_each_row_is_a_data_set(ray, source):
+    rows, estimator, model = row_models()["chains" if source == "chains" else "mixture"]
+    if source == "data set":
+        rows, estimator, model = NUMBERS, *numbers_model()
+        data, shard_map = ray.data.from_items([{"x": x} for x in NUMBERS], override_num_blocks=3), None
+    else:
+        data, shard_map = rows, Contiguous(3)
+    with encoded_data(data, estimator, backend="ray", num_shards=shard_map, num_workers=2) as handle:
+        sizes = Contiguous(sizes=tuple(handle._sizes[shard] for shard in sorted(handle._sizes)))
+        with encoded_data(rows, estimator, num_shards=sizes) as local:
+            check_row_output(handle, model, local, lambda found: [nested(row["data"]) for row in found.take_all()])
+            late, wanted = handle.score_samples(model), local.score_samples(model)
+    assert [row["data"] for row in late.take_all()] == wanted.tolist()
+
+
+def nested(value):
+    """Return what Arrow made of a matrix, an array of arrays, as a matrix."""
+    held = np.asarray(value)
+    return np.stack(list(held)) if held.dtype == object else held
+
+
+def numbers_model():
+    estimator = st.MixtureEstimator([st.GaussianEstimator()] * 2)
+    return estimator, optimize(NUMBERS, estimator, max_its=2, delta=None, seed=1)
 
 
 def test_a_killed_process_is_started_again_by_ray_and_the_bits_are_the_same(ray):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from mixle.utils.parallel.folding.faults import surface
 from mixle.utils.parallel.folding.remote import Encoded, Encoding, Order, add_up, encode_part, perform
 from mixle.utils.parallel.folding.travel import ShardRows, pack, pack_results, unpack, unpack_results
 
-__all__ = ["COLUMNS", "add", "encode_batches", "encode_parcel", "encode_rows", "plain", "run", "run_batches"]
+__all__ = ["COLUMNS", "add", "encode_batches", "encode_parcel", "encode_rows", "plain", "rows", "run", "run_batches"]
 
 #: An encoded part as a row of a data frame.
 COLUMNS = "part int, size long, mark binary, fault binary, shard binary"
@@ -82,6 +83,16 @@ def add(order: bytes, frames: Iterable[bytes]) -> bytes:
     read: Order = unpack(order)
     results = [result for frame in frames for result in unpack_results(frame)]
     return pack_results(add_up(read, results), definitions=True)
+
+
+def rows(frame: bytes) -> list[Any]:
+    """Return what an order said of each row of a shard; an error of the model is raised."""
+    found: list[Any] = []
+    for result in unpack_results(frame):
+        if result.error is not None:
+            raise surface(result.error, result.shard)
+        found += result.value.tolist() if getattr(result.value, "ndim", 0) == 1 else list(result.value)
+    return found
 
 
 def plain(row: Any) -> Part:
