@@ -63,6 +63,14 @@ def test_maps_and_pieces(options):
     assert fit(backend="ray", **options) == fit(**local)
 
 
+def test_what_is_not_kept_is_encoded_in_each_round():
+    options = {"backend": "ray", "num_shards": 3, "materialize": False}
+    with encoded_data(ROWS, ESTIMATOR, **options) as handle, encoded_data(ROWS, ESTIMATOR, num_shards=3) as plain:
+        assert trace(handle, ESTIMATOR) == trace(plain, ESTIMATOR)
+    with pytest.raises(TypeError, match="materialize must be True or False"):
+        encoded_data(ROWS, ESTIMATOR, backend="ray", materialize=None)
+
+
 def test_weights():
     weights = [float(i % 3) for i in range(len(ROWS))]
     assert fit(backend="ray", num_shards=3, weights=weights) == fit(num_shards=3, weights=weights)

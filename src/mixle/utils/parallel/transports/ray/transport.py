@@ -78,6 +78,8 @@ class RayTransport(Transport):
         Fold whole groups of 256 shards where they live, so that one statistic per group travels.
     restarts : int
         How often Ray starts a lost actor again and repeats the call, before the loss is told to the policies.
+    materialize : bool
+        Keep encoded shards on the actors; without it each round encodes again what lies in the object store.
 
     Attributes
     ----------
@@ -89,8 +91,16 @@ class RayTransport(Transport):
 
     name = "ray"
 
-    def __init__(self, num_workers: int | None = None, *, grouped: bool = True, restarts: int = RESTARTS) -> None:
+    def __init__(
+        self,
+        num_workers: int | None = None,
+        *,
+        grouped: bool = True,
+        restarts: int = RESTARTS,
+        materialize: bool = True,
+    ) -> None:
         self.ray = load_ray()
+        self.materialize = materialize
         self.num_workers, self.grouped, self.restarts = num_workers, grouped, restarts
         self.sizes: dict[int, int] = {}
         self.owner: dict[int, int] = {}
@@ -201,7 +211,8 @@ class RayTransport(Transport):
             if worker not in self.actors:
                 options = {"max_restarts": self.restarts, "max_task_retries": self.restarts}
                 actor = remote.options(num_cpus=0, scheduling_strategy="SPREAD", **options)
-                self.actors[worker] = actor.remote(worker, self.ray.get, [path for path in sys.path if path])
+                paths = [path for path in sys.path if path]
+                self.actors[worker] = actor.remote(worker, self.ray.get, paths, self.materialize)
 
     def spawn(self, workers: Iterable[int]) -> None:
         """Start actors and do not wait for them."""
