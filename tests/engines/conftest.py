@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -36,11 +37,13 @@ def pytest_ignore_collect(collection_path, config):
 def folder_of_the_engines():
     """Let engines, and the programs that tests start, keep their files in one folder, which goes at the end.
 
-    Its path is short: Ray has sockets in it, whose paths are limited to 107 bytes.
+    Its path is short whatever the folder of temporary files is: Ray has sockets in it, whose paths are limited to 107
+    bytes.
     """
+    short = Path("/tmp") if Path("/tmp").is_dir() else None
     with (
         pytest.MonkeyPatch.context() as patch,
-        tempfile.TemporaryDirectory(prefix="mx", ignore_cleanup_errors=True) as at,
+        tempfile.TemporaryDirectory(prefix="mx", dir=short, ignore_cleanup_errors=True) as at,
     ):
         for variable in ("RAY_TMPDIR", "SPARK_LOCAL_DIRS", "DASK_TEMPORARY_DIRECTORY"):
             patch.setenv(variable, at)
