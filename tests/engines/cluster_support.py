@@ -69,3 +69,30 @@ def wide_rows():
 
     rows = mixed_rows()
     return rows, optimize(rows, MIXED, max_its=2, delta=None, seed=1)
+
+
+@cache
+def row_models():
+    """Return a mixture of the mixed rows, and a hidden Markov model with sequences of unlike length."""
+    from mixle.inference import optimize
+
+    rows = mixed_rows()
+    mixture = optimize(rows, MIXED, max_its=2, delta=None, seed=1)
+    chains = [[row[0] for row in rows[i : i + 1 + i % 4]] for i in range(0, 40, 2)]
+    states = st.HiddenMarkovEstimator([st.GaussianEstimator()] * 2)
+    return {
+        "mixture": (rows, MIXED, mixture),
+        "chains": (chains, states, optimize(chains, states, max_its=2, delta=None, seed=1)),
+    }
+
+
+def check_row_output(handle, model, local, fetch):
+    """Compare what an engine's collections say of each row with what one thread says, to the bit.
+
+    `fetch` returns the rows of a collection, in their order.
+    """
+    for kind in ("score_samples", "posterior", "predict"):
+        found = [np.asarray(row) for row in fetch(getattr(handle, kind)(model))]
+        wanted = [np.asarray(row) for row in getattr(local, kind)(model)]
+        assert [row.tobytes() for row in found] == [row.tobytes() for row in wanted], kind
+        assert {row.shape for row in found} == {row.shape for row in wanted}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +31,23 @@ def pytest_ignore_collect(collection_path, config):
     if missing and ASKED:
         raise pytest.UsageError(f"{collection_path.name} needs {', '.join(missing)}: the engines session installs it")
     return True if missing else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def folder_of_the_engines():
+    """Let engines, and the programs that tests start, keep their files in one folder, which goes at the end.
+
+    Its path is short whatever the folder of temporary files is: Ray has sockets in it, whose paths are limited to 107
+    bytes.
+    """
+    short = Path("/tmp") if Path("/tmp").is_dir() else None
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="mx", dir=short, ignore_cleanup_errors=True) as at,
+    ):
+        for variable in ("RAY_TMPDIR", "SPARK_LOCAL_DIRS", "DASK_TEMPORARY_DIRECTORY"):
+            patch.setenv(variable, at)
+        yield
 
 
 def pytest_report_header(config):

@@ -11,10 +11,29 @@ from pathlib import Path
 import mixle.stats as st
 from mixle.inference import optimize
 from mixle.utils.parallel.planner import encoded_data
-from traces import NAMES
+from traces import NAMES, problem, reference, trace
 
 ROWS = [(float(i % 7) + 0.1 * (i % 13), "abcde"[i % 5]) for i in range(700)]
 COUNTS = (1, 4, 7)
+FULL = os.environ.get("MIXLE_IDENTITY") == "full"
+#: Models of every kind of rows, of statistics and of starts.
+REPRESENTATIVE = frozenset(
+    {
+        "gaussian far from zero",
+        "student t",
+        "categorical of mixed labels",
+        "mixture of multivariate gaussian",
+        "mixture of composite",
+        "mixture of record",
+        "mixture of optional",
+        "mixture of sequence of optional labels",
+        "hidden markov of unlike families with a terminal state",
+        "markov chain",
+        "hierarchical mixture",
+        "probabilistic pca",
+    }
+)
+assert set(NAMES) >= REPRESENTATIVE
 NUMBERS = [float(i % 11) + 0.01 * i for i in range(90)]
 ESTIMATOR = st.MixtureEstimator([st.CompositeEstimator((st.GaussianEstimator(), st.CategoricalEstimator()))] * 2)
 
@@ -37,13 +56,29 @@ def gaussian(num_shards, rows=NUMBERS):
 
 
 def shard_counts(name, turn):
-    """Return the numbers of shards that a model is tried at: one in rotation, all with ``MIXLE_IDENTITY=full``.
+    """Return the numbers of shards that a model is tried at.
 
-    Engines take turns, so that each model meets every number on some engine.
+    A few models are tried at all of them, the others at one in rotation: engines take turns, so that each model meets
+    every number on some engine. With ``MIXLE_IDENTITY=full`` all models are tried at all numbers.
     """
-    if os.environ.get("MIXLE_IDENTITY") == "full":
+    if FULL or name in REPRESENTATIVE:
         return COUNTS
     return (COUNTS[(NAMES.index(name) + turn) % len(COUNTS)],)
+
+
+def rounds(name):
+    """Return how many rounds a model is fitted: one tells all that an engine may do to its rows and statistics."""
+    return 3 if FULL or name in REPRESENTATIVE else 1
+
+
+def engine_trace(handle, name):
+    """Return what a fit of a model of the table says on an engine."""
+    return trace(handle, problem(name)[1], rounds(name))
+
+
+def local_reference(name, shard_map):
+    """Return what the same fit says on one thread."""
+    return reference(name, shard_map, rounds=rounds(name))
 
 
 def launcher(name):

@@ -1,10 +1,11 @@
-"""Run by ``mpiexec -n 2 python mpi_death.py HOW``: rank 1 goes in the middle of a fit."""
+"""Run by ``mpiexec -n 2 python mpi_death.py HOW FOLDER``: rank 1 goes in the middle of a fit."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from pathlib import Path
 
 from mpi4py import MPI
 
@@ -25,7 +26,15 @@ class Doomed(st.GaussianEstimator):
         return super().accumulator_factory()
 
 
+def segments():
+    """Return the paths of the shared memory of this rank, which a killed one cannot remove."""
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    return sorted({line.split()[5] for line in lines if "/dev/shm/mpich_shm_" in line and len(line.split()) == 6})
+
+
 HOW = sys.argv[1]
+Path(sys.argv[2], f"segments{RANK}").write_text("\n".join(segments()))
 handle = MPIEncodedData([1.0, 2.0, 3.0, 4.0], st.GaussianEstimator(), num_shards=2)
 handle.pysp_seq_estimate(st.GaussianEstimator(), None)
 if RANK == 1 and HOW == "uncaught":

@@ -13,7 +13,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, shard_counts, short
+from engine_support import ESTIMATOR, NUMBERS, ROWS, engine_trace, fit, shard_counts, short
 from mpi4py import MPI
 
 import mixle.stats as st
@@ -63,7 +63,7 @@ def identity():
         rows, est = problem(name)
         for shards in shard_counts(name, SIZE):
             with MPIEncodedData(rows, est, num_shards=shards) as handle:
-                found[f"{name}, {shards}"] = short(trace(handle, est))
+                found[f"{name}, {shards}"] = short(engine_trace(handle, name))
     return found
 
 

@@ -11,9 +11,21 @@ import dask.array as da
 import dask.bag as db
 import numpy as np
 import pytest
-from cluster_support import CUTS, MIXED, SIZES, columns, local_trace, mixed_rows, parts, wide_rows, write_parquet
+from cluster_support import (
+    CUTS,
+    MIXED,
+    SIZES,
+    check_row_output,
+    columns,
+    local_trace,
+    mixed_rows,
+    parts,
+    row_models,
+    wide_rows,
+    write_parquet,
+)
 from distributed import Client, LocalCluster
-from engine_support import shard_counts
+from engine_support import engine_trace, local_reference, shard_counts
 
 import mixle.stats as st
 from bits import bits
@@ -25,7 +37,7 @@ from mixle.utils.parallel.planner import DaskEncodedData, Resources, encoded_dat
 from mixle.utils.parallel.policies.audit import Audit
 from mixle.utils.parallel.policies.observe import Observe
 from mixle.utils.parallel.policies.retry import Retry
-from traces import NAMES, problem, reference, trace
+from traces import NAMES, problem, trace
 
 pytestmark = pytest.mark.engines
 
@@ -53,7 +65,7 @@ def test_dask_gives_the_bits_of_one_thread(client, name):
     rows, estimator = problem(name)
     for shards in shard_counts(name, 2):
         with DaskEncodedData(rows, estimator, client=client, num_partitions=shards) as handle:
-            assert trace(handle, estimator) == reference(name, Contiguous(shards))
+            assert engine_trace(handle, name) == local_reference(name, Contiguous(shards))
 
 
 @pytest.mark.parametrize("materialize", [True, False])
@@ -117,6 +129,27 @@ def test_optimize_takes_a_collection(client):
     fitted = optimize(bag(), MIXED, backend="dask", client=client, max_its=3, delta=None, seed=1)
     with encoded_data(mixed_rows(), MIXED, num_shards=Contiguous(sizes=SIZES)) as handle:
         assert optimize(None, MIXED, enc_data=handle, max_its=3, delta=None, seed=1).digest() == fitted.digest()
+
+
+@pytest.mark.parametrize("source", ["bag", "bag that is not kept", "rows", "chains"])
+def test_what_is_said_of_each_row_stays_on_the_workers(client, source):
+    rows, estimator, model = row_models()["chains" if source == "chains" else "mixture"]
+    shard_map = Contiguous(sizes=SIZES) if "bag" in source else Contiguous(3)
+    data, options = (bag(), {}) if "bag" in source else (rows, {"num_shards": shard_map})
+    options["materialize"] = "not kept" not in source
+    with (
+        DaskEncodedData(data, estimator, client=client, **options) as handle,
+        encoded_data(rows, estimator, num_shards=shard_map) as local,
+    ):
+        check_row_output(handle, model, local, lambda found: client.compute(found).result())
+        late, wanted = handle.score_samples(model), local.score_samples(model)
+        assert late.chunks == (tuple(len(shard) for shard in shard_map.resolve(len(rows))),)
+    assert client.compute(late.sum()).result() == pytest.approx(wanted.sum())
+    client.run_on_scheduler(lambda: None)
+    assert len(client.futures) == handle.num_shards
+    del late
+    client.run_on_scheduler(lambda: None)
+    assert not client.futures
 
 
 # Failures
@@ -189,6 +222,8 @@ def test_a_users_exception_is_raised_once_with_its_type_and_place(client):
         with pytest.raises(ZeroDivisionError, match="shard 0: ZeroDivisionError: no luck") as caught:
             handle.pysp_seq_log_density_sum(Nervous(0.0, 1.0))
         assert isinstance(caught.value, TaskError)
+        with pytest.raises(ZeroDivisionError, match="shard 0: ZeroDivisionError: no luck"):
+            handle.score_samples(Nervous(0.0, 1.0))
         assert handle.pysp_seq_log_density_sum(st.GaussianDistribution(0.0, 1.0))[0] == 3.0
 
 

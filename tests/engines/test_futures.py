@@ -12,7 +12,19 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from engine_support import COUNTS, ESTIMATOR, NUMBERS, ROWS, fit, gaussian, shard_counts
+from engine_support import (
+    COUNTS,
+    ESTIMATOR,
+    FULL,
+    NUMBERS,
+    REPRESENTATIVE,
+    ROWS,
+    engine_trace,
+    fit,
+    gaussian,
+    local_reference,
+    shard_counts,
+)
 
 import mixle.stats as st
 from mixle.errors import BackendError, HandleClosed, RoundLosses, RowError, TaskError
@@ -29,8 +41,9 @@ from mixle.utils.parallel.transports.futures import remote
 from mixle.utils.parallel.transports.futures.transport import FuturesTransport
 from traces import NAMES, problem, reference, trace
 
-FULL = os.environ.get("MIXLE_IDENTITY") == "full"
 EXECUTORS = ["from_server", "loky", "spawned"]
+#: Executors of processes differ in how these start only: one of them runs all models.
+MATRIX = [(name, kind) for kind in EXECUTORS for name in NAMES if FULL or kind == "loky" or name in REPRESENTATIVE]
 FEW = ["gaussian", "mixture of composite", "mixture of optional"]
 
 
@@ -83,21 +96,19 @@ def test_threads_give_the_bits_of_one_thread(name):
 
 @pytest.mark.parametrize("name", FEW)
 def test_processes_give_the_bits_of_one_thread(name, spawned):
-    compare(name, spawned)
+    rows, estimator = problem(name)
+    for shards in COUNTS:
+        with encoded_data(rows, estimator, backend="futures", client=spawned, num_shards=shards) as handle:
+            assert trace(handle, estimator) == reference(name, Strided(shards))
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "executor"), MATRIX)
 def test_every_executor_gives_the_bits_of_one_thread(name, executor, request):
-    compare(name, request.getfixturevalue(executor), shard_counts(name, EXECUTORS.index(executor)))
-
-
-def compare(name, pool, counts=COUNTS):
-    rows, estimator = problem(name)
-    for shards in counts:
-        with encoded_data(rows, estimator, backend="futures", client=pool, num_shards=shards) as handle:
-            assert trace(handle, estimator) == reference(name, Strided(shards))
+    pool = request.getfixturevalue(executor)
+    for shards in shard_counts(name, 0):
+        with encoded_data(problem(name)[0], problem(name)[1], backend="futures", client=pool, num_shards=shards) as h:
+            assert engine_trace(h, name) == local_reference(name, Strided(shards))
 
 
 def test_maps_weights_and_pieces(spawned):

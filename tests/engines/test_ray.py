@@ -7,7 +7,17 @@ import signal
 
 import numpy as np
 import pytest
-from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, shard_counts
+from cluster_support import check_row_output, row_models
+from engine_support import (
+    ESTIMATOR,
+    NUMBERS,
+    REPRESENTATIVE,
+    ROWS,
+    engine_trace,
+    fit,
+    local_reference,
+    shard_counts,
+)
 
 import mixle.stats as st
 from mixle.errors import BackendError, EmptyDataError, HandleClosed, RoundLosses, RowError, TaskError
@@ -19,7 +29,7 @@ from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.policies.audit import Audit
 from mixle.utils.parallel.policies.observe import Observe
 from mixle.utils.parallel.policies.retry import Retry
-from traces import NAMES, problem, reference, trace
+from traces import NAMES, problem, trace
 
 pytestmark = [
     pytest.mark.engines,
@@ -41,15 +51,24 @@ def ray():
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_has_the_bits_of_one_thread(name):
     rows, estimator = problem(name)
+    workers = 2 if name in REPRESENTATIVE else 1  # each is a process that is started
     for shards in shard_counts(name, 1):
-        with encoded_data(rows, estimator, backend="ray", num_shards=shards, num_workers=2) as handle:
-            assert trace(handle, estimator) == reference(name, Strided(shards))
+        with encoded_data(rows, estimator, backend="ray", num_shards=shards, num_workers=workers) as handle:
+            assert engine_trace(handle, name) == local_reference(name, Strided(shards))
 
 
 @pytest.mark.parametrize("options", [{"num_shards": 1}, {"num_shards": 7, "sub_chunks": 3}, {"num_chunks": 5}, {}])
 def test_maps_and_pieces(options):
     local = options or {"num_shards": Contiguous(4)}
     assert fit(backend="ray", **options) == fit(**local)
+
+
+def test_what_is_not_kept_is_encoded_in_each_round():
+    options = {"backend": "ray", "num_shards": 3, "materialize": False}
+    with encoded_data(ROWS, ESTIMATOR, **options) as handle, encoded_data(ROWS, ESTIMATOR, num_shards=3) as plain:
+        assert trace(handle, ESTIMATOR) == trace(plain, ESTIMATOR)
+    with pytest.raises(TypeError, match="materialize must be True or False"):
+        encoded_data(ROWS, ESTIMATOR, backend="ray", materialize=None)
 
 
 def test_weights():
@@ -98,6 +117,33 @@ def test_columns_of_a_data_set(ray):
         here = handle.pysp_seq_estimate(estimator, None).digest()
     with encoded_data(missing, estimator, num_shards=sizes) as handle:
         assert here == handle.pysp_seq_estimate(estimator, None).digest()
+
+
+@pytest.mark.parametrize("source", ["data set", "rows", "chains"])
+def test_what_is_said_of_each_row_is_a_data_set(ray, source):
+    rows, estimator, model = row_models()["chains" if source == "chains" else "mixture"]
+    if source == "data set":
+        rows, estimator, model = NUMBERS, *numbers_model()
+        data, shard_map = ray.data.from_items([{"x": x} for x in NUMBERS], override_num_blocks=3), None
+    else:
+        data, shard_map = rows, Contiguous(3)
+    with encoded_data(data, estimator, backend="ray", num_shards=shard_map, num_workers=2) as handle:
+        sizes = Contiguous(sizes=tuple(handle._sizes[shard] for shard in sorted(handle._sizes)))
+        with encoded_data(rows, estimator, num_shards=sizes) as local:
+            check_row_output(handle, model, local, lambda found: [nested(row["data"]) for row in found.take_all()])
+            late, wanted = handle.score_samples(model), local.score_samples(model)
+    assert [row["data"] for row in late.take_all()] == wanted.tolist()
+
+
+def nested(value):
+    """Return what Arrow made of a matrix, an array of arrays, as a matrix."""
+    held = np.asarray(value)
+    return np.stack(list(held)) if held.dtype == object else held
+
+
+def numbers_model():
+    estimator = st.MixtureEstimator([st.GaussianEstimator()] * 2)
+    return estimator, optimize(NUMBERS, estimator, max_its=2, delta=None, seed=1)
 
 
 def test_a_killed_process_is_started_again_by_ray_and_the_bits_are_the_same(ray):

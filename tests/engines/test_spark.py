@@ -7,8 +7,19 @@ import sys
 import numpy as np
 import pyspark
 import pytest
-from cluster_support import CUTS, MIXED, SIZES, local_trace, mixed_rows, parts, wide_rows, write_parquet
-from engine_support import shard_counts
+from cluster_support import (
+    CUTS,
+    MIXED,
+    SIZES,
+    check_row_output,
+    local_trace,
+    mixed_rows,
+    parts,
+    row_models,
+    wide_rows,
+    write_parquet,
+)
+from engine_support import engine_trace, local_reference, shard_counts
 
 import mixle.stats as st
 from bits import bits
@@ -23,7 +34,7 @@ from mixle.utils.parallel.policies.observe import Observe
 from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.transports.spark import SparkTransport
 from mixle.utils.parallel.transports.spark import context as contexts
-from traces import NAMES, problem, reference, trace
+from traces import NAMES, problem, trace
 
 pytestmark = [
     pytest.mark.engines,
@@ -66,7 +77,7 @@ def test_spark_gives_the_bits_of_one_thread(spark, name):
     rows, estimator = problem(name)
     for shards in shard_counts(name, 0):
         with SparkEncodedData(rows, estimator, client=spark, num_shards=Contiguous(shards)) as handle:
-            assert trace(handle, estimator) == reference(name, Contiguous(shards))
+            assert engine_trace(handle, name) == local_reference(name, Contiguous(shards))
 
 
 @pytest.mark.parametrize("materialize", [True, False])
@@ -135,6 +146,26 @@ def test_an_empty_rdd_gives_what_no_rows_give(spark):
         seq_estimate(chunks, st.PoissonEstimator(), None)
 
 
+@pytest.mark.parametrize("source", ["rdd", "frame", "frame that is not kept", "rows", "chains"])
+def test_what_is_said_of_each_row_is_an_rdd(request, spark, source):
+    rows, estimator, model = row_models()["chains" if source == "chains" else "mixture"]
+    native = source.split()[0] in {"rdd", "frame"}
+    shard_map = Contiguous(sizes=SIZES) if native else Contiguous(3)
+    data, options = (request.getfixturevalue(source.split()[0]), {}) if native else (rows, {"num_shards": shard_map})
+    options["materialize"] = "not kept" not in source
+    with (
+        SparkEncodedData(data, estimator, client=spark, **options) as handle,
+        encoded_data(rows, estimator, num_shards=shard_map) as local,
+    ):
+        check_row_output(handle, model, local, lambda found: found.collect())
+        assert handle.score_samples(model).getNumPartitions() == handle.num_chunks
+        late = handle.score_samples(model)
+        wanted = local.score_samples(model).tolist()
+    assert late.collect() == wanted  # the rows are read again
+    if source == "rdd":
+        assert data.zip(late).collect() == list(zip(rows, wanted, strict=True))
+
+
 # Failures
 
 
@@ -183,6 +214,8 @@ def test_a_users_exception_is_raised_once_with_its_type_and_place(spark):
         with pytest.raises(ZeroDivisionError, match="shard 0: ZeroDivisionError: no luck") as caught:
             handle.pysp_seq_log_density_sum(Nervous(0.0, 1.0))
         assert isinstance(caught.value, TaskError)
+        with pytest.raises(Exception, match=r"shard \d: ZeroDivisionError: no luck"):
+            handle.score_samples(Nervous(0.0, 1.0)).collect()
         assert handle.pysp_seq_log_density_sum(st.GaussianDistribution(0.0, 1.0))[0] == 3.0
 
 

@@ -13,13 +13,13 @@ import psutil
 import pyspark
 import pytest
 from cluster_support import MIXED, SIZES, local_trace, mixed_rows, parts
-from engine_support import shard_counts
+from engine_support import engine_trace, local_reference, shard_counts
 
 from bits import bits
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.planner import SparkEncodedData, encoded_data
 from mixle.utils.parallel.transports.spark import context as contexts
-from traces import NAMES, problem, reference, trace
+from traces import NAMES, problem, trace
 
 pytestmark = [
     pytest.mark.engines,
@@ -99,7 +99,7 @@ def test_executors_give_the_bits_of_one_thread(spark, name):
     rows, estimator = problem(name)
     for shards in shard_counts(name, 1):
         with SparkEncodedData(rows, estimator, client=spark, num_shards=Contiguous(shards)) as handle:
-            assert trace(handle, estimator) == reference(name, Contiguous(shards))
+            assert engine_trace(handle, name) == local_reference(name, Contiguous(shards))
 
 
 def test_a_killed_executor_changes_no_bit(spark):

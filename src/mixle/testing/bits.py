@@ -33,8 +33,8 @@ def bits(value: Any) -> Any:
     return repr(value)
 
 
-def trace(handle: Any, estimator: Any) -> tuple[Any, ...]:
-    """Return everything a fit says, as bits: the start, three rounds of statistics and scores, and the model.
+def trace(handle: Any, estimator: Any, rounds: int = 3) -> tuple[Any, ...]:
+    """Return everything a fit says, as bits: the start, rounds of statistics and scores, and the model.
 
     Parameters
     ----------
@@ -42,10 +42,12 @@ def trace(handle: Any, estimator: Any) -> tuple[Any, ...]:
         Encoded rows.
     estimator : ParameterEstimator
         What is fitted.
+    rounds : int
+        Number of rounds.
     """
     model = handle.pysp_seq_initialize(estimator, np.random.RandomState(5), 0.5)
     said: list[Any] = [bits(model.to_dict())]
-    for _ in range(3):
+    for _ in range(rounds):
         step = handle.estep(estimator, model)
         said.append((step.nobs, step.log_density.hex(), step.left_out, bits(step.value)))
         said.append(bits(handle.pysp_seq_log_density_sum(model)))

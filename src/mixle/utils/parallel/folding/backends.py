@@ -128,10 +128,12 @@ _RAY_HANDLE = Builtin(
     "ray",
     "mixle.utils.parallel.transports.ray",
     "RayEncodedData",
-    frozenset({"estimator", "encoder", "num_workers", "sub_chunks", "num_shards", "policies", "weights"}),
+    frozenset(
+        {"estimator", "encoder", "num_workers", "sub_chunks", "materialize", "num_shards", "policies", "weights"}
+    ),
 )
 
-_TAKES = frozenset({*MODEL_PARTS, "client", "num_shards", "policies", "sub_chunks", "weights"})
+_TAKES = frozenset({*MODEL_PARTS, "client", "materialize", "num_shards", "policies", "sub_chunks", "weights"})
 _DASK_HANDLE = Builtin("dask", "mixle.utils.parallel.transports.dask", "DaskEncodedData", _TAKES)
 _SPARK_HANDLE = Builtin("spark", "mixle.utils.parallel.transports.spark.handle", "spark_backend", _TAKES)
 

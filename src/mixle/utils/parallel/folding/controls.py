@@ -31,9 +31,10 @@ DEFAULTS: dict[str, Any] = {
     "weights": None,
     "force": False,
     "policies": None,
+    "materialize": True,
 }
 #: Controls that the published pages do not have; a foreign factory gets them only if given.
-NEW = frozenset({"force", "num_shards", "policies", "weights"})
+NEW = frozenset({"force", "materialize", "num_shards", "policies", "weights"})
 MODEL_PARTS = frozenset({"estimator", "model", "encoder"})
 INSTEAD = {
     "num_workers": "use backend='mp' or chunk_workers={value!r}",
@@ -44,6 +45,7 @@ INSTEAD = {
     "comm": "it belongs to backend='mpi'",
     "root": "it belongs to backend='mpi'",
     "root_only": "it belongs to backend='mpi'",
+    "materialize": "it belongs to backend='dask', 'spark' or 'ray', which can encode again in every round",
 }
 
 

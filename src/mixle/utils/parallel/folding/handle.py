@@ -19,13 +19,12 @@ from mixle.utils.parallel.folding.mstep import m_step
 from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
+from mixle.utils.parallel.folding.row_output import RowOutput
 from mixle.utils.parallel.folding.starts import check_start, noted, start_results
-from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score, check_models, chunk_log_densities
+from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score, check_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import numpy as np
 
     from mixle.utils.parallel.folding.tasks import Task
     from mixle.utils.parallel.folding.transport import Source, Transport
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["EStep", "EncodedDataHandle", "EncodedFold", "Handle", "is_encoded_data_handle", "is_ours"]
 
 
-class Handle(Observed, EncodedDataHandle):
+class Handle(Observed, RowOutput, EncodedDataHandle):
     """Encoded rows behind a transport.
 
     Two threads may share a handle: their calls run one after the other. It cannot be pickled and does not work in a
@@ -147,27 +146,6 @@ class Handle(Observed, EncodedDataHandle):
         with self._serving("llsum"):
             results = self._run(Score(estimate))
             return fold_numbers([result.weight for result in results]), fold_log_densities(results)
-
-    def pysp_seq_log_density(self, estimate: Any) -> list[np.ndarray]:
-        """Return the log-density of each row, one array per chunk, in the order of shards and their chunks.
-
-        Parameters
-        ----------
-        estimate : distribution or sequence of distributions
-            Model to score; of several, each chunk's array has shape (models, rows).
-
-        Returns
-        -------
-        list of ndarray
-            Row weights take no part. With one contiguous shard map the arrays are in the order of the rows.
-
-        Raises
-        ------
-        TaskError
-            As `pysp_seq_log_density_sum`.
-        """
-        check_models(estimate if isinstance(estimate, (list, tuple)) else [estimate])
-        return [scores for shard in self.apply(chunk_log_densities, estimate) for scores in shard]
 
     def pysp_seq_estimate(self, estimator: Any, prev_estimate: Any) -> Any:
         """Run one EM step: fold the statistic of `prev_estimate` over all shards in order, then estimate.
@@ -301,19 +279,6 @@ class Handle(Observed, EncodedDataHandle):
             model = verify(model, args)
         self._log.estimated(time.perf_counter() - start)
         return model
-
-    def apply(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Return ``function(shard, *args)`` of every shard, in shard order.
-
-        Parameters
-        ----------
-        function : callable
-            Takes a `Shard`; picklable where shards live in other processes.
-        *args : Any
-            Further arguments.
-        """
-        with self._serving("apply"):
-            return [result.value for result in self._run(Apply(function, args))]
 
     def agree(self, value: Any) -> Any:
         """Return the `value` of the process that speaks for the fit, on all that run the same code."""

@@ -202,8 +202,8 @@ def _over_transport(factory: Callable[..., Transport]) -> Factory:
         shard_map = inputs.choose_map(default, len(rows), **split) or default
         weights = inputs.check_weights(controls.get("weights"), len(rows))
         pieces = inputs.check_count(controls["sub_chunks"], "sub_chunks") or 1
-        for name in ("resources", "parallel_chunks", "chunk_workers"):
-            if not same(controls[name], DEFAULTS[name]):
+        for name in ("resources", "parallel_chunks", "chunk_workers", "materialize"):
+            if not same(controls.get(name, DEFAULTS[name]), DEFAULTS[name]):
                 raise BackendError(f"this backend takes no {name}; leave it out")
         source = inputs.make_source(rows, encoder, shard_map, pieces, weights, controls["estimator"])
         return Handle(_inside(factory(**options), controls.get("policies")), source)
@@ -247,6 +247,7 @@ def encoded_data(
     weights: Any = None,
     force: bool = False,
     policies: Iterable[Any] | None = None,
+    materialize: bool = True,
     telemetry: Any = None,
     run_id: str | None = None,
 ) -> EncodedDataHandle:
@@ -275,6 +276,9 @@ def encoded_data(
         Encode although the placement says that memory does not suffice (``fits`` is False).
     policies : iterable of Policy, optional
         What happens around each round, e.g. ``[Retry(2)]``; sorted from inner to outer.
+    materialize : bool
+        Keep what was encoded; with False Dask, Spark and Ray read and encode in every round, in constant memory. Other
+        backends keep it always.
     telemetry, run_id : optional
         The `Telemetry` that the handle sends a record per rank and round to, and the tag of the records.
 

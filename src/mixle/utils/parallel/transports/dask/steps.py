@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mixle.utils.parallel.folding.remote import Encoded, Encoding, Order, add_up, encode_part, perform
-from mixle.utils.parallel.folding.travel import pack_results, unpack, unpack_results
+from mixle.utils.parallel.folding.travel import pack_results, told, unpack, unpack_results
 
-__all__ = ["encode", "fresh", "group", "literal", "step", "summary", "survey"]
+__all__ = ["encode", "fresh", "fresh_rows", "group", "head", "literal", "rows", "step", "summary", "survey", "tail"]
 
 
 def encode(encoding: bytes, index: int, part: Any) -> Encoded:
@@ -42,6 +42,30 @@ def step(order: bytes, encoded: Encoded) -> bytes | None:
     read: Order = unpack(order)
     result = perform(read, encoded, str(get_worker().name))
     return None if result is None else pack_results([result], definitions=True)
+
+
+def rows(order: bytes, encoded: Encoded) -> tuple[Any, ...]:
+    """Run an order that says something of each row; returns (fault, kind of rows, rows), the last one to stay here."""
+    result = perform(unpack(order), encoded, "")
+    if result is None or result.error is not None:
+        return None if result is None or result.error is None else told(result.error), None, None
+    ragged = isinstance(result.value, list)
+    return None, None if ragged else (result.value.shape[1:], str(result.value.dtype)), result.value
+
+
+def fresh_rows(order: bytes, encoding: bytes, index: int, part: Any) -> tuple[Any, ...]:
+    """Encode a part and run an order that says something of each row, as one task."""
+    return rows(order, encode(encoding, index, part))
+
+
+def head(found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return all but the rows."""
+    return found[:2]
+
+
+def tail(found: tuple[Any, ...]) -> Any:
+    """Return the rows."""
+    return found[2]
 
 
 def group(order: bytes, *frames: bytes | None) -> bytes:

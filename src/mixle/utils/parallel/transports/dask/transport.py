@@ -16,7 +16,20 @@ from mixle.utils.parallel.folding.fold import GROUP
 from mixle.utils.parallel.folding.remote import by_value
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.folding.travel import told
-from mixle.utils.parallel.transports.dask.steps import encode, fresh, group, literal, step, summary, survey
+from mixle.utils.parallel.transports.dask.output import as_collection, raise_first
+from mixle.utils.parallel.transports.dask.steps import (
+    encode,
+    fresh,
+    fresh_rows,
+    group,
+    head,
+    literal,
+    rows,
+    step,
+    summary,
+    survey,
+    tail,
+)
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Task
@@ -158,6 +171,40 @@ class DaskTransport(EngineTransport):
         if not self.materialize:
             return self._on_parts(fresh, indices, sent, self._how)
         return self._map(step, [order] * len(indices), [self._held[index] for index in indices])
+
+    def collection(self, task: Task) -> Any:
+        """Return the output of `task` for each row as an Array or, for rows of unlike shape, a Bag.
+
+        Its blocks are computed now, lie on the workers, and stay there after `close`, as long as the collection lives.
+        """
+        self._check_open()
+        sent, indices = self.order(task), list(self._places)
+        order = self._put(sent)
+        if self.materialize:
+            found = self._map(rows, [order] * len(indices), [self._held[index] for index in indices])
+        else:
+            found = self._on_parts(fresh_rows, indices, sent, self._how)
+        heads = self._map(head, found)
+        try:
+            told_by = self._gather(heads)
+            raise_first(list(enumerate(told_by)))
+            form = told_by[0][1]
+            name, rest = self._key("rows"), () if form is None else (0,) * len(form[0])
+            keys = [(name, shard, *rest) for shard in range(len(found))]
+            kept = self.client.map(by_value(tail), found, key=keys, pure=False, batch_size=BATCH)
+            return as_collection(name, kept, [self.sizes[shard] for shard in range(len(found))], form)
+        finally:
+            self._drop([order, *heads, *found])
+
+    def _gather(self, futures: list[Any]) -> list[Any]:
+        """Return one value for each shard."""
+        try:
+            values: list[Any] = self.client.gather(futures)
+        except Exception as error:
+            if not _is_loss(error):
+                raise
+            raise losses_of(f"Dask gave up: {error}", sorted(self.sizes), error) from error
+        return values
 
     def _collect(self, futures: list[Any], wanted: list[range]) -> Iterator[Result]:
         """Yield the results of futures as they come; `wanted` has the shards of each."""

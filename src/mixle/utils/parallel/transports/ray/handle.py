@@ -47,6 +47,9 @@ class RayEncodedData(Handle):
         Number of actors, one per CPU of the cluster by default.
     sub_chunks : int
         Encoded pieces per shard; one accumulator runs over them.
+    materialize : bool
+        Keep encoded shards on the actors; False encodes them again in every round from the rows in Ray's object store,
+        which spills to disk what does not fit.
     num_shards : int or shard map, optional
         Shard map of rows: an int is ``Strided(K)``; ``Contiguous(4)`` by default. A data set takes none:
         ``dataset.repartition(K)``.
@@ -80,6 +83,7 @@ class RayEncodedData(Handle):
         num_workers: int | None = None,
         sub_chunks: int = 1,
         *,
+        materialize: bool = True,
         num_shards: Any = None,
         weights: Any = None,
         policies: Iterable[Policy] | None = None,
@@ -90,7 +94,10 @@ class RayEncodedData(Handle):
         encoder = choose_encoder(TITLE, estimator, model, encoder)
         pieces = check_count(sub_chunks, "sub_chunks") or 1
         workers = check_count(num_workers, "num_workers", optional=True)
-        ray = RayTransport(workers, grouped=not any(policy.reads_statistics for policy in given))
+        if not isinstance(materialize, bool):
+            raise TypeError(f"materialize must be True or False, not {materialize!r}")
+        grouped = not any(policy.reads_statistics for policy in given)
+        ray = RayTransport(workers, grouped=grouped, materialize=materialize)
         transport = stack(ray, given)
         if hasattr(data, "iter_internal_ref_bundles"):
             if num_shards is not None or weights is not None:

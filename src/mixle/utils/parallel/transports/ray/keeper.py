@@ -30,10 +30,12 @@ class Keeper:
         Returns the object that a reference means: ``ray.get``.
     paths : list of str
         Where the driver finds modules.
+    keep : bool
+        Keep encoded shards; otherwise a shard is encoded for each task.
     """
 
-    def __init__(self, worker: int, fetch: Callable[[Any], Any], paths: list[str]) -> None:
-        self.worker, self.fetch = worker, fetch
+    def __init__(self, worker: int, fetch: Callable[[Any], Any], paths: list[str], keep: bool = True) -> None:
+        self.worker, self.fetch, self.keep = worker, fetch, keep
         sys.path.extend(path for path in paths if path not in sys.path)
         self.resident: dict[int, Shard] = {}
         self.told: tuple[int, Any] = (-1, None)
@@ -65,6 +67,20 @@ class Keeper:
                 done = fold_groups(wanted.estimator, done, shards)
         return pack_results(done)
 
+    def rows(self, number: int, task: list[Any], order: tuple[int, Any, list[Any]]) -> tuple[bytes, Any]:
+        """Return the packed result of a task that says something of each row, and what it says, which stays in Ray."""
+        try:
+            with one_blas_thread():
+                done = self._one(number, task, *order)
+        except Exception as error:  # noqa: BLE001 - as in `work`
+            done = Result(order[0], 0, 0.0, None, None, {"worker": self.worker}, fault_of(error))
+        said = done.value
+        if isinstance(said, list):  # rows of unlike shape
+            import pyarrow as pa
+
+            said = pa.table({"data": pa.array([row.tolist() for row in said])})
+        return pack_results([replace(done, value=isinstance(done.value, list))]), said
+
     def process(self) -> int:
         """Return the id of this process."""
         return os.getpid()
@@ -72,12 +88,19 @@ class Keeper:
     def _one(self, number: int, task: list[Any], shard: int, place: Any, refs: list[Any]) -> Result:
         if self.told[0] != number:
             self.told = number, unpack(self.fetch(task[0]))
-        if shard not in self.resident:
-            encoder, rows = unpack(self.fetch(refs[0])), self.fetch(refs[1])
-            form = getattr(encoder, "row_form", "value")
-            rows = unpack(rows).value if isinstance(rows, bytes) else partition_rows(rows, form)
-            self.resident[shard] = replace(unpack(place), rows=rows).encode(shard, encoder)
+        encoded = self.resident.get(shard)
+        if encoded is None:
+            encoded = self._encode(shard, place, refs)
+            if self.keep:
+                self.resident[shard] = encoded
         wanted = self.told[1]
         if wanted is None:
-            return Result(shard, self.resident[shard].rows, 0.0, None, None, {"worker": self.worker})
-        return execute(wanted, self.resident[shard], self.worker)
+            return Result(shard, encoded.rows, 0.0, None, None, {"worker": self.worker})
+        return execute(wanted, encoded, self.worker)
+
+    def _encode(self, shard: int, place: Any, refs: list[Any]) -> Shard:
+        encoder, rows = unpack(self.fetch(refs[0])), self.fetch(refs[1])
+        form = getattr(encoder, "row_form", "value")
+        rows = unpack(rows).value if isinstance(rows, bytes) else partition_rows(rows, form)
+        encoded: Shard = replace(unpack(place), rows=rows).encode(shard, encoder)
+        return encoded

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, HandleClosed, MissingPackage, RoundLosses, WorkerLost
 from mixle.utils.parallel.folding.backends import NEEDS
-from mixle.utils.parallel.folding.faults import load_error
+from mixle.utils.parallel.folding.faults import load_error, surface
 from mixle.utils.parallel.folding.fold import GROUP
 from mixle.utils.parallel.folding.transport import Source, Transport
 from mixle.utils.parallel.folding.travel import Parcel, pack, rows_of, unpack_results
@@ -57,6 +57,15 @@ def load_ray() -> Any:
     return ray
 
 
+def load_data() -> Any:
+    """Return ``ray.data``; MissingPackage without what it needs."""
+    try:
+        import ray.data
+    except ImportError as error:
+        raise MissingPackage(f'rows as a data set need ray.data ({error}). Install: pip install "ray[data]"') from error
+    return ray.data
+
+
 class RayTransport(Transport):
     """Actors that keep shards.
 
@@ -69,6 +78,8 @@ class RayTransport(Transport):
         Fold whole groups of 256 shards where they live, so that one statistic per group travels.
     restarts : int
         How often Ray starts a lost actor again and repeats the call, before the loss is told to the policies.
+    materialize : bool
+        Keep encoded shards on the actors; without it each round encodes again what lies in the object store.
 
     Attributes
     ----------
@@ -80,8 +91,16 @@ class RayTransport(Transport):
 
     name = "ray"
 
-    def __init__(self, num_workers: int | None = None, *, grouped: bool = True, restarts: int = RESTARTS) -> None:
+    def __init__(
+        self,
+        num_workers: int | None = None,
+        *,
+        grouped: bool = True,
+        restarts: int = RESTARTS,
+        materialize: bool = True,
+    ) -> None:
         self.ray = load_ray()
+        self.materialize = materialize
         self.num_workers, self.grouped, self.restarts = num_workers, grouped, restarts
         self.sizes: dict[int, int] = {}
         self.owner: dict[int, int] = {}
@@ -128,6 +147,38 @@ class RayTransport(Transport):
         """Run `task` on chosen shards on chosen actors."""
         return self._round(task, assignment)
 
+    def collection(self, task: Task) -> Any:
+        """Return the output of `task` for each row as a data set of one column, ``data``; it outlives the actors.
+
+        Raises
+        ------
+        MissingPackage
+            Without the data sets of Ray.
+        RoundLosses
+            If actors were lost for good.
+        """
+        data = load_data()
+        self._check_open()
+        self._number += 1
+        sent = [self.ray.put(pack(task, definitions=True))]
+        answers: list[tuple[Any, Any]] = []
+        for shard in sorted(self._orders):
+            call = self.actors[self.owner[shard]].rows.options(num_returns=2)
+            answers.append(call.remote(self._number, sent, self._orders[shard]))
+        ragged, lost = False, dict[int, WorkerLost]()
+        for shard, (head, _) in enumerate(answers):
+            try:
+                (result,) = unpack_results(self.ray.get(head))
+            except self.ray.exceptions.RayError as error:
+                self._lose(lost, self.owner[shard], [shard], error)
+                continue
+            if result.error is not None:
+                raise surface(result.error, result.shard, result.receipt.get("worker"))
+            ragged = bool(result.value)
+        _raise_lost(lost)
+        blocks = [rows for _, rows in answers]
+        return data.from_arrow_refs(blocks) if ragged else data.from_numpy_refs(blocks)
+
     def run(self, task: Task, shard: int, worker: int) -> Result:
         """Run `task` on one shard on a chosen actor."""
         (result,) = self._round(task, {worker: [shard]})
@@ -160,7 +211,8 @@ class RayTransport(Transport):
             if worker not in self.actors:
                 options = {"max_restarts": self.restarts, "max_task_retries": self.restarts}
                 actor = remote.options(num_cpus=0, scheduling_strategy="SPREAD", **options)
-                self.actors[worker] = actor.remote(worker, self.ray.get, [path for path in sys.path if path])
+                paths = [path for path in sys.path if path]
+                self.actors[worker] = actor.remote(worker, self.ray.get, paths, self.materialize)
 
     def spawn(self, workers: Iterable[int]) -> None:
         """Start actors and do not wait for them."""
@@ -230,10 +282,7 @@ class RayTransport(Transport):
         finally:
             for call in waiting:
                 self.ray.cancel(call, force=False)
-        if lost:
-            group = RoundLosses("\n".join(map(str, lost.values())))
-            group.losses = tuple(lost.values())
-            raise group
+        _raise_lost(lost)
 
     def _lose(self, lost: dict[int, WorkerLost], worker: int, part: list[int], error: Exception) -> None:
         """Note what was lost with an actor; an error of the call itself is raised."""
@@ -251,6 +300,13 @@ class RayTransport(Transport):
         told.worker, told.shards, told.cause = worker, tuple(held), cause
         lost[worker] = told
         self.actors.pop(worker, None)
+
+
+def _raise_lost(lost: Mapping[int, WorkerLost]) -> None:
+    if lost:
+        group = RoundLosses("\n".join(map(str, lost.values())))
+        group.losses = tuple(lost.values())
+        raise group
 
 
 def _parts(shards: Sequence[int], total: int) -> list[list[int]]:

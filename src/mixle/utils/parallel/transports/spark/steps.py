@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from mixle.utils.parallel.folding.faults import surface
 from mixle.utils.parallel.folding.remote import Encoded, Encoding, Order, add_up, encode_part, perform
 from mixle.utils.parallel.folding.travel import ShardRows, pack, pack_results, unpack, unpack_results
 
-__all__ = ["COLUMNS", "add", "encode_batches", "encode_parcel", "encode_rows", "plain", "run", "run_batches"]
+__all__ = ["COLUMNS", "add", "encode_batches", "encode_parcel", "encode_rows", "plain", "rows", "run", "run_batches"]
 
 #: An encoded part as a row of a data frame.
 COLUMNS = "part int, size long, mark binary, fault binary, shard binary"
@@ -34,22 +35,33 @@ def encode_parcel(encoding: bytes, index: int, rows: Iterable[bytes]) -> Iterato
     yield _encoded(encoding, index, read)
 
 
-def forget_archives() -> None:
-    """Let this worker forget its importers of zip files; they are made again from what was read, when they are needed.
+def _prepare() -> None:
+    """Spare this worker what Spark would do before and after each task for all that is imported.
 
-    Spark invalidates all importers before each task, and below Python 3.12 those of its zip files and of its jar then
-    read whole directories again: some 90 ms of processor time per task, many times what a small shard takes.
+    Importers of zip files are forgotten; they are made again from what was read, when they are needed: Spark
+    invalidates all importers before each task, and below Python 3.12 those of its zip files and of its jar then read
+    whole directories again, some 90 ms of processor time. After each task Spark collects garbage: what was imported is
+    exempt from it, or else its many objects are looked at each time, some 25 ms. Both are many times what a small shard
+    takes.
     """
+    import gc
     import sys
     import zipimport
 
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):
             del sys.path_importer_cache[path]
+    if len(sys.modules) != _imported.get(0):  # garbage was collected after the last task: what is there, stays
+        _imported[0] = len(sys.modules)
+        gc.freeze()
+
+
+#: Number of modules when they were last exempted, at 0.
+_imported: dict[int, int] = {}
 
 
 def _encoded(encoding: bytes, index: int, read: Callable[[], Any]) -> Part:
-    forget_archives()
+    _prepare()
     how: Encoding = unpack(encoding)
     encoded = encode_part(how, index, read)
     return (*encoded.summary, pack(encoded.shard, definitions=True))
@@ -57,7 +69,7 @@ def _encoded(encoding: bytes, index: int, read: Callable[[], Any]) -> Part:
 
 def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
     """Run an order on encoded parts; yields (shard, frame)."""
-    forget_archives()
+    _prepare()
     read: Order = unpack(order)
     for index, rows, mark, fault, shard in parts:
         result = perform(read, Encoded(index, rows, bytes(mark), fault, unpack(shard)), _name())
@@ -67,10 +79,20 @@ def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
 
 def add(order: bytes, frames: Iterable[bytes]) -> bytes:
     """Add up the results of a group of shards."""
-    forget_archives()
+    _prepare()
     read: Order = unpack(order)
     results = [result for frame in frames for result in unpack_results(frame)]
     return pack_results(add_up(read, results), definitions=True)
+
+
+def rows(frame: bytes) -> list[Any]:
+    """Return what an order said of each row of a shard; an error of the model is raised."""
+    found: list[Any] = []
+    for result in unpack_results(frame):
+        if result.error is not None:
+            raise surface(result.error, result.shard)
+        found += result.value.tolist() if getattr(result.value, "ndim", 0) == 1 else list(result.value)
+    return found
 
 
 def plain(row: Any) -> Part:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, HandleClosed, TaskError
@@ -131,6 +132,14 @@ class SparkTransport(EngineTransport):
             return keyed.groupByKey(groups, lambda key: key).values().map(lambda group: add(order.value, group))
 
         yield from self._round(task, added)
+
+    def collection(self, task: Task) -> Any:
+        """Return the output of `task` for each row as a lazy RDD with the partitions of the encoded rows."""
+        self._check_open()
+        if self._frames is None:
+            return self.context.emptyRDD()
+        frames = self._frames(SimpleNamespace(value=self.order(task)))
+        return frames.values().flatMap(by_value(steps.rows))
 
     def _round(self, task: Task, finish: Callable[[Any, Any], Any]) -> Iterator[Result]:
         self._check_open()
