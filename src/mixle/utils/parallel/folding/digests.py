@@ -140,7 +140,8 @@ class _Words:
         if self.words is not None:
             return _both(self.words, self.rest)
         if not isinstance(self.part, np.ndarray):
-            text = marshal.dumps(self.part, 2)  # a version without references: equal text gives equal bytes
+            # a version without references: equal text gives equal bytes; named tuples are not among its types
+            text = marshal.dumps(self.part if type(self.part) in PLAIN else tuple(self.part), 2)
             return zlib.crc32(text), zlib.adler32(text)
         xor = total = 0
         for start in range(0, len(self.part), self.step):
