@@ -29,6 +29,7 @@ class _ToldWalk(Walk):
     def score_block(self, start: int, stop: int, out: np.ndarray) -> None:
         """Write log-density plus log-weight plus log-evidence."""
         super().score_block(start, stop, out)
+        self.check_scores(out)
         places, evidence = self.told.of(start, stop)
         if len(places):
             out[:, places] = np.maximum(out[:, places] + evidence, LOG_ZERO)

@@ -54,6 +54,7 @@ class Natural:
         self._squares()
         self._linear()
         self.direct: list[tuple[int, int, int]] = []
+        self._open: dict[int, np.ndarray] = {}
         for position in range(len(plan.quadratic)):
             self._quadratic(position)
 
@@ -110,7 +111,7 @@ class Natural:
     def bind(self, features: Features) -> None:
         """Look up the labels of a chunk."""
         table = np.zeros((self.count, features.total_labels))
-        self._open: dict[int, np.ndarray] = {}
+        self._open = {}
         for slot in self.plan.codes:
             leaf: Any = slot.node.leaf
             first = features.first_code[slot.index]
@@ -153,7 +154,7 @@ class Natural:
     @property
     def whole(self) -> bool:
         """Whether a product and a table say all about the log-densities."""
-        return len(self.frame.groups) == 1 and not self.direct
+        return len(self.frame.groups) == 1 and not self.direct and not self._open
 
     def by_label(self) -> np.ndarray | None:
         """Return log-densities plus log weights of each label (K, L) where rows hold one label and nothing else.

@@ -100,6 +100,11 @@ class Walk:
         if self._masked:
             _mask(self._masked, start, stop, out, LOG_ZERO)
 
+    def check_scores(self, out: np.ndarray) -> None:
+        """Let a watch look at the log-densities (K, n) of a block where they are used, before anything else is added."""
+        if self.natural.watch is not None:
+            self.natural.watch.used(out, self.natural.whole and not (self.general.parts or self._masked))
+
     def label_table(self) -> np.ndarray | None:
         """Return what `score_block` writes for each label (K, L) where a row is one label; else None."""
         return None if self._masked or self._based else self.natural.by_label()
@@ -127,8 +132,7 @@ class Walk:
     def _normalise(self, start: int, stop: int, out: np.ndarray) -> Block:
         rows, width = stop - start, out.shape[1]
         top, total = self._row[0, :width], self._row[1, :width]
-        if self.natural.watch is not None:
-            self.natural.watch.used(out, self.natural.whole and not (self.general.parts or self._masked))
+        self.check_scores(out)
         np.maximum.reduce(out, axis=0, out=top)
         bad = impossible(top) if top.min() <= LOG_ZERO / 10 else None
         if bad is not None:
