@@ -149,8 +149,8 @@ def test_an_interval_that_cannot_be_is_refused():
         (lambda: C(st.VonMisesDistribution(0.0, 1.0)), TypeError, "cannot be censored; known are those of Bernoulli, "),
         (lambda: st.CensoredEstimator(st.CategoricalEstimator()), TypeError, "cannot be censored"),
         (lambda: I(2.0, 1.0), ValueError, "the lower end 2.0 of an interval is above its upper end 1.0"),
-        (lambda: I("a", 1.0), ValueError, "must be numbers"),
-        (lambda: I(math.nan, 1.0), ValueError, "an end of an interval is nan"),
+        (lambda: I("a", 1.0), ValueError, "not a number"),
+        (lambda: I(math.nan, 1.0), ValueError, "nan is missing"),
     ],
 )
 def test_bad_arguments(make, error, message):
@@ -164,8 +164,8 @@ def test_bad_arguments(make, error, message):
         ((2.0, 1.0), "Row 2 .*is above its upper end"),
         ((1.0,), "Row 2 .*two ends, not 1"),
         ((1.0, 2.0, 3.0), "Row 2 .*two ends, not 3"),
-        (("a", 2.0), "Row 2 .*must be numbers"),
-        ((math.nan, 2.0), "Row 2 .*is nan"),
+        (("a", 2.0), "Row 2, field 0 .*not a number"),
+        ((math.nan, 2.0), "Row 2, field 0 .*is missing"),
         ("a", "Row 2 .*'a' is not a number"),
         (None, "Row 2 .*is missing"),
         (math.inf, "Row 2 .*not finite"),

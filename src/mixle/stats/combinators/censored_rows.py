@@ -13,7 +13,7 @@ from mixle.errors import RowError
 from mixle.stats.combinators.missing import OptionalRows
 from mixle.stats.combinators.wrapping import WrappedRows, WrappingEncoder
 from mixle.stats.contract import DataSequenceEncoder
-from mixle.stats.reading import is_missing
+from mixle.stats.reading import is_missing, read_numbers
 
 __all__ = ["CensoredEncoder", "CensoredInterval"]
 
@@ -57,15 +57,22 @@ def _ends(pair: Any) -> tuple[float, float]:
     """
     if len(pair) != 2:
         raise ValueError(f"an interval has two ends, not {len(pair)}")
-    ends = (-math.inf if pair[0] is None else pair[0], math.inf if pair[1] is None else pair[1])
-    if any(isinstance(end, str) or not isinstance(end, (int, float, np.number)) for end in ends):
-        raise ValueError(f"the ends {pair[0]!r:.40} and {pair[1]!r:.40} of an interval must be numbers")
-    low, high = float(ends[0]), float(ends[1])
-    if math.isnan(low) or math.isnan(high):
-        raise ValueError("an end of an interval is nan; an open end is None or an infinity")
+    low, high = _end(pair[0], 0, -math.inf), _end(pair[1], 1, math.inf)
     if low > high or low == math.inf or high == -math.inf:
         raise ValueError(f"the lower end {low!r} of an interval is above its upper end {high!r}")
     return low, high
+
+
+def _end(value: Any, place: int, if_open: float) -> float:
+    if value is None:
+        return if_open
+    if isinstance(value, (float, np.floating)) and not math.isnan(value):
+        return float(value)
+    try:
+        return float(read_numbers([value], "Censored")[0])
+    except RowError as error:
+        reason = f"{error.reason}; an open end of an interval is None"
+        raise RowError(reason, "Censored", None, (place,)) from None
 
 
 def _within(low: float, high: float) -> float:
@@ -102,7 +109,8 @@ class CensoredEncoder(WrappingEncoder):
             try:
                 low[i], high[i] = _ends(pair)
             except ValueError as error:
-                bad = bad or RowError(str(error), "Censored", i)
+                reason, fields = (error.reason, error.fields) if isinstance(error, RowError) else (str(error), ())
+                bad = bad or RowError(reason, "Censored", i, fields)
                 values[i] = 0
                 continue
             values[i] = self._stand_in(float(low[i]), float(high[i]))

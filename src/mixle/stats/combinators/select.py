@@ -73,7 +73,11 @@ class SelectEncoder(RoutedEncoder):
         count = len(self.inner)
         codes = np.empty(len(values), code_type(count))
         for i, value in enumerate(values):
-            chosen = self.choice_function(value)
+            try:
+                chosen = self.choice_function(value)
+            except Exception as error:
+                reason = f"the choice function raises {type(error).__name__} for {value!r:.80}: {error}"
+                raise RowError(reason, "Select", i) from error
             if not (isinstance(chosen, (int, np.integer)) and 0 <= chosen < count):
                 raise RowError(
                     f"the choice function gives {chosen!r:.80} for {value!r:.80}, no branch of 0, ..., {count - 1}",

@@ -13,6 +13,7 @@ from mixle.stats.combinators.ragged import of_its_row
 from mixle.stats.contract import Column, DataSequenceEncoder
 from mixle.stats.latent.hmm_encoder import PICKS, at_places
 from mixle.stats.latent.hmm_take import take
+from mixle.stats.reading import read_numbers
 
 __all__ = ["Documents", "LDADataEncoder"]
 
@@ -148,7 +149,7 @@ def _read(rows: Sequence[Any]) -> tuple[list[Any], np.ndarray, np.ndarray]:
         pairs = list(chain.from_iterable(rows))
         if set(map(type, pairs)) <= {list, tuple} and set(map(len, pairs)) <= {2}:
             counts = [pair[1] for pair in pairs]
-            if set(map(type, counts)) <= {int, float} and all(0.0 < c < np.inf for c in counts):
+            if set(map(type, counts)) <= {int, float} and all(0.0 < c < 2.0**53 for c in counts):
                 sizes = np.fromiter(map(len, rows), np.int64, len(rows))
                 return [pair[0] for pair in pairs], np.array(counts, float), sizes
     words, found, lengths = [], [], []
@@ -166,11 +167,11 @@ def _read(rows: Sequence[Any]) -> tuple[list[Any], np.ndarray, np.ndarray]:
 
 def _count(value: Any, row: int, place: int) -> float:
     try:
-        number = float(value) if not isinstance(value, (str, bytes)) else np.nan
-    except (TypeError, ValueError):
-        number = np.nan
-    if not 0.0 < number < np.inf:
-        raise RowError(f"a count must be above 0 and finite, is {value!r:.80}", "LDA", row, (place, 1))
+        number = float(read_numbers([value], "LDA")[0])
+    except RowError as error:
+        raise RowError(error.reason, "LDA", row, (place, 1)) from None
+    if not number > 0.0:
+        raise RowError(f"a count must be above 0, is {value!r:.80}", "LDA", row, (place, 1))
     return number
 
 

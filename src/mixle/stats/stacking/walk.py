@@ -101,7 +101,7 @@ class Walk:
             _mask(self._masked, start, stop, out, LOG_ZERO)
 
     def check_scores(self, out: np.ndarray) -> None:
-        """Let a watch look at the log-densities (K, n) of a block where they are used, before anything else is added."""
+        """Let a watch look at the log-densities (K, n) of a block where they are used, before more is added."""
         if self.natural.watch is not None:
             self.natural.watch.used(out, self.natural.whole and not (self.general.parts or self._masked))
 
