@@ -10,6 +10,7 @@ import math
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -29,6 +30,7 @@ _TABLE = 1 << 20
 _PROJECTIONS = 8
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class RaggedCodes:
     """Rows of codes: row i holds ``codes[offsets[i] - offsets[0] : offsets[i + 1] - offsets[0]]``, ascending.
 
@@ -40,10 +42,8 @@ class RaggedCodes:
         The codes of all rows, end to end.
     """
 
-    __slots__ = ("codes", "offsets")
-
-    def __init__(self, offsets: np.ndarray, codes: np.ndarray) -> None:
-        self.offsets, self.codes = offsets, codes
+    offsets: np.ndarray
+    codes: np.ndarray
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

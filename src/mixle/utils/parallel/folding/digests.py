@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 import marshal
@@ -30,8 +31,8 @@ def rows_digest(shard: Shard) -> str:
     """Return the digest of a shard's encoded rows and weights: xor and sum of their 64-bit words, in hexadecimal.
 
     It reads at the speed of memory, sees every single flipped bit, and every pair of them in different places of a
-    word; it is no cryptographic digest. Arrays of numbers, label tables and whatever tuples, lists and dicts of them
-    hold count; arrays of Python objects and types of a user's own do not.
+    word; it is no cryptographic digest. Arrays of numbers, label tables and whatever tuples, lists, dicts and data
+    classes of them hold count; arrays of Python objects and types of a user's own do not.
 
     Examples
     --------
@@ -109,10 +110,20 @@ def _parts(value: Any) -> Iterator[Any]:
         else:
             for item in value:
                 yield from _parts(item)
-    elif isinstance(value, dict):
-        yield from _parts(list(value.items()))
-    elif type(value) in PLAIN and value is not None:
-        yield value
+    elif type(value) in PLAIN:
+        if value is not None:
+            yield value
+    else:
+        yield from _parts(_items(value))
+
+
+def _items(value: Any) -> list[Any]:
+    """Return what a dict or a data class holds; nothing of other types is known."""
+    if isinstance(value, dict):
+        return list(value.items())
+    if dataclasses.is_dataclass(value):
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    return []
 
 
 class _Words:
