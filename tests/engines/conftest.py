@@ -12,6 +12,7 @@ import pytest
 
 PACKAGES = {
     "test_dask.py": ("distributed",),
+    "test_memory.py": ("distributed", "pyarrow"),
     "test_spark.py": ("pyspark", "pyarrow", "pandas"),
     "test_spark_standalone.py": ("pyspark",),
     "test_engine_pages.py": ("distributed", "pyspark"),

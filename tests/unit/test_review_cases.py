@@ -127,7 +127,7 @@ def test_a_shard_outside_the_support_adds_no_label():
 
 def test_integers_that_float64_cannot_tell_apart_are_refused():
     with pytest.raises(ValueError, match=r"Row 1 .*too large"):
-        seq_encode([2**53, 2**53 + 2], estimator=IntegerCategoricalEstimator())
+        seq_encode([2**53 - 1, 2**53 + 2], estimator=IntegerCategoricalEstimator())
 
 
 def test_row_by_row_initialisation_tells_components_apart():
