@@ -238,7 +238,7 @@ def censored_rows(base: Any, limit: float) -> list[Any]:
 def censored() -> Model:
     d = st.CensoredDistribution(st.GaussianDistribution(2.0, 4.0))
     estimator = st.CensoredEstimator(st.GaussianEstimator())
-    bad = (*NOT_NUMBERS, ((3.0, 1.0), ()), ((NAN, 1.0), ()), (("x", 1.0), ()), ((1.0,), ()))
+    bad = (*NOT_NUMBERS, ((3.0, 1.0), ()), ((NAN, 1.0), (0,)), (("x", 1.0), (0,)), ((1.0,), ()))
     read = number("mu", "sigma2")
     return Model(d, estimator, censored_rows(d.base, 4.0), (), bad, lambda m: read(m.base), latent=True)
 
