@@ -46,7 +46,7 @@ class Transform(Serializable):
 
     @abstractmethod
     def log_abs_det_inverse_jacobian(self, y: np.ndarray) -> np.ndarray:
-        """Return log |dx / dy|, shape (n,)."""
+        """Return ``log |dx / dy|``, shape (n,)."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__
@@ -116,7 +116,7 @@ class AffineTransform(Transform):
         return np.asarray((y - self.loc) / self.scale)
 
     def log_abs_det_inverse_jacobian(self, y: np.ndarray) -> np.ndarray:
-        """Return −log |scale|."""
+        """Return ``−log |scale|``."""
         return np.full(len(y), -math.log(abs(self.scale)))
 
 
@@ -231,7 +231,7 @@ class FunctionTransform(Transform):
     forward_function, inverse_function : callable
         y of x and x of y, array to array, shape (n,); the inverse gives NaN where no x gives y.
     log_slope_function : callable
-        log |dx / dy| of y.
+        ``log |dx / dy|`` of y.
 
     Notes
     -----
