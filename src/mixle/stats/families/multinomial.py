@@ -89,7 +89,7 @@ class MultinomialStatistics(NamedTuple):
 class MultinomialEncoder(SequenceEncoder):
     """Encoder of bags."""
 
-    def seq_encode(self, rows: Sequence[Any]) -> BagRows:  # type: ignore[override]
+    def seq_encode(self, rows: Sequence[Any]) -> BagRows:  # type: ignore[override]  # own rows
         """Encode rows: lists of pairs (value, count), or mappings of values to counts.
 
         Raises
@@ -120,12 +120,12 @@ class MultinomialEncoder(SequenceEncoder):
         except RowError as error:
             raise error.inside("length") from None
 
-    def nbytes(self, payload: BagRows) -> int:  # type: ignore[override]
+    def nbytes(self, payload: BagRows) -> int:  # type: ignore[override]  # own rows
         """Return the bytes of offsets, counts, values and totals."""
         children = self.encoder.nbytes(payload.elements) + self.length.nbytes(payload.lengths)
         return int(payload.offsets.nbytes + payload.counts.nbytes + payload.orders.nbytes) + children
 
-    def slice(self, payload: BagRows, start: int, stop: int) -> BagRows:  # type: ignore[override]
+    def slice(self, payload: BagRows, start: int, stop: int) -> BagRows:  # type: ignore[override]  # own rows
         """Return rows ``start:stop``."""
         offsets = payload.offsets[start : max(start, stop) + 1]
         first, last = int(offsets[0]), int(offsets[-1])
@@ -137,7 +137,7 @@ class MultinomialEncoder(SequenceEncoder):
             payload.orders[start:stop],
         )
 
-    def columns(self, payload: BagRows, start: int, stop: int) -> list[Column] | None:  # type: ignore[override]
+    def columns(self, payload: BagRows, start: int, stop: int) -> list[Column] | None:  # type: ignore[override]  # own rows
         """Return the total and, for each column of the values, its mean (of labels: their position) over the bag."""
         part = self.slice(payload, start, stop)
         owners, sizes = part.owners(), part.sizes()
