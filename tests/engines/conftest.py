@@ -15,7 +15,6 @@ PACKAGES = {
     "test_memory.py": ("distributed", "pyarrow"),
     "test_spark.py": ("pyspark", "pyarrow", "pandas"),
     "test_spark_standalone.py": ("pyspark",),
-    "test_engine_pages.py": ("distributed", "pyspark"),
 }
 ASKED = os.environ.get("MIXLE_ENGINES") == "required"
 

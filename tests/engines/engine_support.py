@@ -10,7 +10,12 @@ from pathlib import Path
 
 import mixle.stats as st
 from mixle.inference import optimize
+from mixle.telemetry import Telemetry
+from mixle.testing import ChaosPlan
 from mixle.utils.parallel.planner import encoded_data
+from mixle.utils.parallel.policies.audit import Audit
+from mixle.utils.parallel.policies.observe import Observe
+from mixle.utils.parallel.policies.retry import Retry
 from traces import NAMES, problem, reference, trace
 
 ROWS = [(float(i % 7) + 0.1 * (i % 13), "abcde"[i % 5]) for i in range(700)]
@@ -36,6 +41,40 @@ REPRESENTATIVE = frozenset(
 assert set(NAMES) >= REPRESENTATIVE
 NUMBERS = [float(i % 11) + 0.01 * i for i in range(90)]
 ESTIMATOR = st.MixtureEstimator([st.CompositeEstimator((st.GaussianEstimator(), st.CategoricalEstimator()))] * 2)
+
+
+def faults():
+    """Return a plan that every transport can meet: a late shard, and a wrong number in the statistic of another."""
+    return ChaosPlan().delay(0.01, shard=1, round=1).corrupt(shard=2, round=2, times=1)
+
+
+#: By name: policies of a handle, made of a recorder and of the seed of an audit; none changes a bit.
+POLICIES = {
+    "retry": lambda recorder, seed=0: [Retry(2)],
+    "audit": lambda recorder, seed=0: [Audit(0.5, rng=seed)],
+    "observe": lambda recorder, seed=0: [Observe(recorder, "run")],
+    "chaos": lambda recorder, seed=0: [faults(), Audit(0.0)],
+    "all": lambda recorder, seed=0: [faults(), Observe(recorder, "run"), Audit(1.0, rng=seed), Retry(2)],
+}
+
+
+def check_policies(policy, make, wanted, estimator=ESTIMATOR):
+    """Ask that a fit under policies is the one without, and that they did their work; returns the report's text.
+
+    `make` takes the policies, and returns a handle.
+    """
+    recorder = Telemetry()
+    policies = POLICIES[policy](recorder)
+    with make(policies) as handle:
+        assert trace(handle, estimator) == wanted
+        text = handle.report().render()
+    assert {event.tags["run_id"] for event in recorder.events("em_round")} == (
+        {"run"} if policy in {"observe", "all"} else set()
+    )
+    for plan in policies:
+        if isinstance(plan, ChaosPlan):
+            plan.check()
+    return text
 
 
 def short(value):

@@ -13,7 +13,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from engine_support import ESTIMATOR, NUMBERS, ROWS, engine_trace, fit, shard_counts, short
+from engine_support import ESTIMATOR, NUMBERS, POLICIES, ROWS, engine_trace, fit, shard_counts, short
 from mpi4py import MPI
 
 import mixle.stats as st
@@ -23,8 +23,6 @@ from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.mpi import MPIEncodedData, RankFiles, RankRows, mpi_out
 from mixle.utils.parallel.planner import Resources, encoded_data
 from mixle.utils.parallel.policies.audit import Audit
-from mixle.utils.parallel.policies.observe import Observe
-from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.transports.mpi.interrupts import INTERRUPTS
 from traces import NAMES, problem, trace
 
@@ -154,16 +152,11 @@ def accumulate_task(model):
 def policies():
     found = {}
     recorder = Telemetry()
-    table = {
-        "retry": [Retry(2)],
-        "audit": [Audit(0.5)],
-        "observe": [Observe(recorder, "x")],
-        "all": [Observe(recorder, "y"), Audit(1.0, rng=RANK), Retry(2)],
-    }
-    for name, given in table.items():
+    for name, make in POLICIES.items():
         for source in ("same", "root", "own"):
             rows = {"same": ROWS, "root": ROWS if RANK == 0 else None, "own": RankRows(ROWS[RANK::SIZE], 7)}[source]
             options = {} if source == "own" else {"num_shards": 7, "root_only": source == "root"}
+            given = make(recorder, RANK)
             with encoded_data(rows, estimator(), backend="mpi", policies=given, **options) as handle:
                 found[f"{name}, {source}"] = short(trace(handle, estimator()))
     found["records"] = len(list(recorder.events("em_round")))
@@ -316,6 +309,35 @@ def the_best_of_several():
     with MPIEncodedData(ROWS, estimator(), num_shards=1) as handle:
         mine, here = best_of(None, None, estimator(), 3, 3, 0.3, None, rng=5, enc_data=handle)
     return {"same": here.digest() == model.digest() and mine == score}
+
+
+@case
+def what_is_said_of_each_row():
+    model = optimize(ROWS, estimator(), max_its=2, delta=None, seed=3)
+    found = {}
+    for name, rows, options in (
+        ("same rows", ROWS, {"num_shards": 7, "sub_chunks": 2}),
+        ("rows of the root", ROWS if RANK == 0 else None, {"num_shards": 7, "root_only": True}),
+    ):
+        with MPIEncodedData(rows, estimator(), **options) as handle:
+            for kind in ("score_samples", "posterior", "predict"):
+                found[f"{name}, {kind}"] = short(np.asarray(getattr(handle, kind)(model)).tobytes())
+    return found
+
+
+@case
+def checkpoints():
+    """A fit is broken off on every rank, and goes on from the root's file; each rank names another one."""
+
+    def broken(step):
+        if step.iter == 2:
+            raise Broken("off")
+
+    path = FOLDER / f"checkpoint{RANK}"
+    options = {"backend": "mpi", "num_shards": 7, "max_its": 4, "delta": None, "seed": 3, "checkpoint": path}
+    first = raised(lambda: optimize(ROWS, estimator(), on_step=broken, **options))
+    files = sorted(found.name for found in FOLDER.glob("checkpoint*"))
+    return {"first": first["kinds"][0], "files": files, "digest": optimize(ROWS, estimator(), **options).digest()}
 
 
 @case

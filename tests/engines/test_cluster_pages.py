@@ -1,4 +1,4 @@
-"""The blocks of the pages on MPI, Ray and executors run, each as a program; the demo and the doctor run on them."""
+"""The blocks of the engines' pages run, each as a program; the demo, the doctor and the pytest plugin run on them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 from engine_support import launcher
+
+from mixle.stats import GaussianEstimator, MixtureEstimator
+from mixle.utils.parallel.planner import encoded_data
 
 pytestmark = pytest.mark.engines
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 MPI = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed")
 RAY = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+DASK = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="distributed is not installed")
+SPARK = pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")
 
 
 def blocks(page):
@@ -35,7 +41,9 @@ def on_ranks(count):
     return [launcher("mpiexec"), "-n", str(count)]
 
 
-PAGES_AND_MARKS = {"mpi": [MPI], "ray": [RAY], "executors": []}
+PAGES_AND_MARKS = {"mpi": [MPI], "ray": [RAY], "dask": [DASK], "spark": [SPARK], "executors": []}
+#: Pages whose blocks print one line, on however many ranks.
+ONE_LINE = {"mpi", "executors"}
 CASES = [
     pytest.param(page, number, marks=marks)
     for page, marks in PAGES_AND_MARKS.items()
@@ -48,7 +56,8 @@ def test_a_block_runs(page, number, tmp_path):
     script = tmp_path / "block.py"
     script.write_text(blocks(page)[number])
     command = [*on_ranks(2), sys.executable, "-m", "mpi4py"] if page == "mpi" else [sys.executable]
-    assert len(run([*command, str(script)], tmp_path).strip().splitlines()) == 1 or page == "ray"
+    printed = run([*command, str(script)], tmp_path).strip().splitlines()
+    assert len(printed) == 1 if page in ONE_LINE else printed
 
 
 @pytest.mark.parametrize(
@@ -57,12 +66,16 @@ def test_a_block_runs(page, number, tmp_path):
         pytest.param("mpi", 1, marks=MPI),
         pytest.param("mpi", 2, marks=MPI),
         pytest.param("ray", 0, marks=RAY),
+        pytest.param("dask", 0, marks=DASK),
+        pytest.param("spark", 0, marks=SPARK),
         ("futures", 0),
     ],
 )
 def test_the_demo_prints_the_digest_of_one_core_once(backend, ranks, tmp_path):
     command = [sys.executable, "-m", "mixle", "demo", "--data", "penguins", "--iterations", "3", "--backend", backend]
-    digests = re.findall(r"sha256 ([0-9a-f]{64})", run([*(on_ranks(ranks) if ranks else []), *command], tmp_path))
+    printed = run([*(on_ranks(ranks) if ranks else []), *command], tmp_path)
+    assert f"on {backend}:" in printed or f"({backend}):" in printed
+    digests = re.findall(r"sha256 ([0-9a-f]{64})", printed)
     assert len(digests) == 2
     assert len(set(digests)) == 1
 
@@ -93,3 +106,30 @@ def test_the_doctor_says_what_to_type_for_what_is_missing(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
     assert done.returncode == 1
     assert 'fix: pip install "mpi4py>=4" mpich' in done.stdout
+
+
+PLUGIN = """
+from mixle.stats import GaussianEstimator, MixtureEstimator
+ESTIMATOR = MixtureEstimator([GaussianEstimator()] * 2)
+ROWS = [float(i % 7) + 0.01 * i for i in range(60)]
+def test_the_fixture_leaves_nothing(mixle_backend, no_leaks):
+    handle = mixle_backend(ROWS, ESTIMATOR)
+    assert handle.pysp_seq_initialize(ESTIMATOR, 1, 1.0).digest() == "DIGEST"
+    handle.close()
+def test_it_is_closed_at_the_end(mixle_backend):
+    mixle_backend(ROWS, ESTIMATOR)
+"""
+
+
+@pytest.mark.parametrize(
+    "backend",
+    ["futures", pytest.param("mpi", marks=MPI), pytest.param("dask", marks=DASK), pytest.param("spark", marks=SPARK)],
+)
+def test_the_fixtures_of_the_plugin_serve_an_engine(backend, tmp_path):
+    estimator = MixtureEstimator([GaussianEstimator()] * 2)
+    with encoded_data([float(i % 7) + 0.01 * i for i in range(60)], estimator, num_shards=4) as handle:
+        digest = handle.pysp_seq_initialize(estimator, 1, 1.0).digest()
+    (tmp_path / "test_engine.py").write_text(PLUGIN.replace("DIGEST", digest))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--mixle-backends", backend]
+    loaded = [] if entry_points(group="pytest11", name="mixle") else ["-p", "mixle.testing.plugin"]
+    assert "2 passed" in run([*command, *loaded], tmp_path)

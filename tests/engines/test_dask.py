@@ -25,17 +25,15 @@ from cluster_support import (
     write_parquet,
 )
 from distributed import Client, LocalCluster
-from engine_support import engine_trace, local_reference, shard_counts
+from engine_support import POLICIES, check_policies, engine_trace, local_reference, shard_counts
 
 import mixle.stats as st
 from bits import bits
 from mixle.errors import BackendError, EmptyDataError, HandleClosed, RoundLosses, RowError, SourceChanged, TaskError
 from mixle.inference import optimize
-from mixle.telemetry import Telemetry
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.planner import DaskEncodedData, Resources, encoded_data
 from mixle.utils.parallel.policies.audit import Audit
-from mixle.utils.parallel.policies.observe import Observe
 from mixle.utils.parallel.policies.retry import Retry
 from traces import NAMES, problem, trace
 
@@ -230,14 +228,11 @@ def test_a_users_exception_is_raised_once_with_its_type_and_place(client):
 # Policies
 
 
-def test_policies_compose(client):
-    recorder = Telemetry()
-    policies = [Observe(recorder, "run"), Audit(1.0), Retry(2)]
-    with DaskEncodedData(bag(), MIXED, client=client, policies=policies) as handle:
-        assert trace(handle, MIXED) == local_trace()
-        assert handle.transport.audit  # a verb of the audit, seen through the others
-        assert handle.report().notes == ()
-    assert {event.tags["run_id"] for event in recorder.events("em_round")} == {"run"}
+@pytest.mark.parametrize("policy", POLICIES)
+def test_policies_compose(client, policy):
+    check_policies(
+        policy, lambda given: DaskEncodedData(bag(), MIXED, client=client, policies=given), local_trace(), MIXED
+    )
 
 
 def test_an_audit_recomputes_on_another_worker(client):

@@ -17,8 +17,10 @@ from engine_support import (
     ESTIMATOR,
     FULL,
     NUMBERS,
+    POLICIES,
     REPRESENTATIVE,
     ROWS,
+    check_policies,
     engine_trace,
     fit,
     gaussian,
@@ -29,13 +31,10 @@ from engine_support import (
 import mixle.stats as st
 from mixle.errors import BackendError, HandleClosed, RoundLosses, RowError, TaskError
 from mixle.inference import optimize
-from mixle.telemetry import Telemetry
 from mixle.utils.parallel.folding.handle import Handle
 from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.planner import encoded_data
-from mixle.utils.parallel.policies.audit import Audit
-from mixle.utils.parallel.policies.observe import Observe
 from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.transports.futures import remote
 from mixle.utils.parallel.transports.futures.transport import FuturesTransport
@@ -164,16 +163,13 @@ def test_both_sides_of_a_group(shards):
         assert fit(backend="futures", client=pool, num_shards=shards, max_its=1) == fit(num_shards=shards, max_its=1)
 
 
-@pytest.mark.parametrize("policy", ["retry", "audit", "observe", "all"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.filterwarnings("ignore:an audit needs a second worker")
 def test_policies_compose(policy, spawned):
-    recorder = Telemetry()
-    given = {"retry": [Retry(2)], "audit": [Audit(0.5)], "observe": [Observe(recorder, "x")]}
-    given["all"] = [Observe(recorder, "x"), Audit(0.5), Retry(2)]
-    options = {"backend": "futures", "client": spawned, "num_shards": 7, "policies": given[policy]}
-    with encoded_data(ROWS, ESTIMATOR, **options) as handle, encoded_data(ROWS, ESTIMATOR, num_shards=7) as plain:
-        assert trace(handle, ESTIMATOR) == trace(plain, ESTIMATOR)
-    assert bool(len(recorder)) == (policy in {"observe", "all"})
+    with encoded_data(ROWS, ESTIMATOR, num_shards=7) as plain:
+        wanted = trace(plain, ESTIMATOR)
+    options = {"backend": "futures", "client": spawned, "num_shards": 7}
+    check_policies(policy, lambda given: encoded_data(ROWS, ESTIMATOR, policies=given, **options), wanted)
 
 
 class Deadly(st.GaussianEstimator):

@@ -213,6 +213,21 @@ def test_the_best_of_several_fits(job):
     assert same_on_all_ranks(job, "the_best_of_several") == {"same": True}
 
 
+def test_what_is_said_of_each_row_is_said_to_every_rank(job):
+    found = same_on_all_ranks(job, "what_is_said_of_each_row")
+    model = optimize(ROWS, ESTIMATOR, max_its=2, delta=None, seed=3)
+    with encoded_data(ROWS, ESTIMATOR) as handle:
+        for kind in ("score_samples", "posterior", "predict"):
+            wanted = short(np.asarray(getattr(handle, kind)(model)).tobytes())
+            assert {found[f"same rows, {kind}"], found[f"rows of the root, {kind}"]} == {wanted}
+
+
+def test_checkpoints_are_the_roots(job):
+    found = same_on_all_ranks(job, "checkpoints")
+    assert (found["first"], found["files"]) == ("Broken", ["checkpoint0", "checkpoint0.previous"])
+    assert found["digest"] == fit(num_shards=7, max_its=4)
+
+
 def test_output_belongs_to_the_root_and_resources_are_ranks(job):
     ranks, outcomes = job
     assert [one["output"]["is stdout"] for one in outcomes] == [True] + [False] * (ranks - 1)

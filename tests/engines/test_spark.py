@@ -19,19 +19,16 @@ from cluster_support import (
     wide_rows,
     write_parquet,
 )
-from engine_support import engine_trace, local_reference, shard_counts
+from engine_support import POLICIES, check_policies, engine_trace, local_reference, shard_counts
 
 import mixle.stats as st
 from bits import bits
 from mixle.errors import BackendError, HandleClosed, MissingPackage, RowError, SourceChanged, TaskError
 from mixle.inference import optimize, seq_estimate, seq_initialize
 from mixle.stats import seq_encode, seq_log_density_sum
-from mixle.telemetry import Telemetry
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.planner import Resources, SparkEncodedData, encoded_data
 from mixle.utils.parallel.policies.audit import Audit
-from mixle.utils.parallel.policies.observe import Observe
-from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.transports.spark import SparkTransport
 from mixle.utils.parallel.transports.spark import context as contexts
 from traces import NAMES, problem, trace
@@ -222,14 +219,10 @@ def test_a_users_exception_is_raised_once_with_its_type_and_place(spark):
 # Policies
 
 
-def test_policies_compose_and_the_report_says_what_an_audit_is(rdd):
-    recorder = Telemetry()
-    policies = [Observe(recorder, "run"), Audit(1.0), Retry(2)]
-    with SparkEncodedData(rdd, MIXED, policies=policies) as handle:
-        assert trace(handle, MIXED) == local_trace()
-        assert "'spark' chooses itself who computes what" in handle.report().render()
-        assert (handle.transport.last_unbalanced, handle.transport.receipts) == ([], [])
-    assert {event.tags["run_id"] for event in recorder.events("em_round")} == {"run"}
+@pytest.mark.parametrize("policy", POLICIES)
+def test_policies_compose_and_the_report_says_what_an_audit_is(rdd, policy):
+    text = check_policies(policy, lambda given: SparkEncodedData(rdd, MIXED, policies=given), local_trace(), MIXED)
+    assert ("'spark' chooses itself who computes what" in text) == (policy in {"audit", "chaos", "all"})
 
 
 def test_an_audit_replaces_a_statistic_that_does_not_add_up(rdd, monkeypatch):

@@ -89,7 +89,7 @@ class Chaos(Policy):
         opened = getattr(self.inner, "open", None)
         if opened is None or not self._at("start", "load", "encode"):
             self.inner.load(self._source(source))
-            self._check_targets(len(source.shards))
+            self._check_targets(len(self.sizes))  # a collection's are counted where it lives
             return
         self._open(source)
         try:

@@ -75,8 +75,12 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[Census]:
 
     ``no_leaks.check()`` asks in the middle of a test.
     """
+    from mixle.testing.backends import BackendFactory
     from mixle.testing.leaks import Census, private_temporary_folder
 
+    backend = getattr(request.node, "callspec", None)
+    if backend is not None and isinstance(name := backend.params.get("mixle_backend"), str):
+        BackendFactory(name).warm()
     if request.config.pluginmanager.has_plugin("tmpdir"):  # its own folder is not a leak
         request.getfixturevalue("tmp_path_factory").getbasetemp()
     with private_temporary_folder() as folder:

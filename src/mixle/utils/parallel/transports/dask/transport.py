@@ -287,6 +287,7 @@ class DaskTransport(EngineTransport):
             self._drop(held)
             if self.owned:
                 self.client.close()
+                self.client.folder()
 
 
 def _workers(client: Any) -> dict[str, Any]:
@@ -308,7 +309,7 @@ def _client(given: Any) -> tuple[Any, bool]:
         try:
             return distributed.get_client(), False
         except ValueError:
-            return distributed.Client(processes=False, dashboard_address="127.0.0.1:0"), True
+            return _own_client(distributed), True
     if not isinstance(given, distributed.Client):
         raise TypeError(f"client must be a distributed.Client, not {type(given).__name__}: pass client=Client(address)")
     if given.asynchronous:
@@ -316,6 +317,25 @@ def _client(given: Any) -> tuple[Any, bool]:
     if given.status in {"closed", "closing"}:
         raise BackendError("the Dask client is closed: make a new one, client=Client(address)")
     return given, False
+
+
+def _own_client(distributed: Any) -> Any:
+    """Return a client of a cluster of threads in this process, whose folder goes when the client does."""
+    import shutil
+    import tempfile
+    import weakref
+
+    import dask
+
+    folder = tempfile.mkdtemp(prefix="mixle-dask-")
+    try:
+        with dask.config.set({"temporary-directory": folder}):
+            client = distributed.Client(processes=False, dashboard_address="127.0.0.1:0")
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    client.folder = weakref.finalize(client, shutil.rmtree, folder, ignore_errors=True)
+    return client
 
 
 def _partitions(source: PartitionSource) -> list[Any]:
