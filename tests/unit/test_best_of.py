@@ -34,7 +34,14 @@ def run(data=None, vdata=None, n=4, its=15, **options):
 
 
 def test_the_signature_is_the_documented_one_and_keywords():
-    assert list(inspect.signature(best_of).parameters) == [*DOCUMENTED, "weights", "checkpoint", "resume", "progress"]
+    assert list(inspect.signature(best_of).parameters) == [
+        *DOCUMENTED,
+        "weights",
+        "checkpoint",
+        "resume",
+        "progress",
+        "precision",
+    ]
 
 
 @pytest.mark.parametrize("options", [{}, {"rng": np.random.RandomState(0)}, {"seed": 0}], ids=["none", "rng", "seed"])

@@ -188,7 +188,7 @@ CONTROLS = [
     ({"parallel_chunks": 1}, TypeError, "parallel_chunks must be True or False"),
     ({"chunk_workers": 0, "num_chunks": 2}, ValueError, "chunk_workers must be positive"),
     ({"engine": "torch"}, ValueError, "engine 'torch' is not supported"),
-    ({"precision": "float32"}, ValueError, "precision 'float32' is not supported"),
+    ({"precision": "float16"}, ValueError, "precision 'float16' is not supported; use precision='float64'"),
     ({"weights": [1.0] * 356}, ValueError, r"weights must have shape \(103,\), one per row, not \(356,\)"),
     ({"weights": [[1.0]] * 103}, ValueError, r"not \(103, 1\)"),
     ({"weights": [0.0] * 103}, ValueError, "all weights are zero"),

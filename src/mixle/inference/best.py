@@ -41,6 +41,7 @@ def best_of(
     checkpoint: Any = None,
     resume: bool = True,
     progress: Any = None,
+    precision: Any = None,
 ) -> tuple[float, Any]:
     """Fit from several starts and return the best model with its score.
 
@@ -66,6 +67,8 @@ def best_of(
         broken off.
     progress : bool, "always" or callable, optional
         As for `optimize`, over all trials.
+    precision : {"float64", "float32"}, optional
+        As for `optimize`.
 
     Returns
     -------
@@ -91,7 +94,7 @@ def best_of(
     -1.799
     """
     settings = dict(locals(), started=time.monotonic())
-    refuse_unbuilt(None, None, None, "auto", "full", fused_options)
+    refuse_unbuilt(None, precision, None, "auto", "full", fused_options)
     settings["max_its"] = max(1, check_cap("max_its", max_its, -(2**63)))
     settings["trials"] = trials = max(1, check_cap("trials", trials, -(2**63)))
     files = trial_files(checkpoint, resume, trials)

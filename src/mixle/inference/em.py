@@ -101,8 +101,11 @@ def optimize(
         standard output.
     num_chunks : int
         Number of shards, consecutive rows each.
-    engine, precision : optional
-        None, or what they are: numpy and float64.
+    engine : optional
+        None or numpy.
+    precision : {"float64", "float32"}, optional
+        What the E-steps compute in: "float32" takes the blocks of a mixture of stacked components in float32 and adds
+        them up in float64; all else is computed in float64. Float64 by default.
     fields : sequence, optional
         Columns of a table to take, in this order.
     resources, placement, sub_chunks, num_workers, client, comm, root, root_only
@@ -186,7 +189,8 @@ def optimize(
 
     Notes
     -----
-    A gain below 8 ε times the size of the objective is rounding: it neither rejects a step nor delays convergence.
+    A gain below 8 ε times the size of the objective is rounding: it neither rejects a step nor delays convergence. In
+    float32 it is below 2^-21.
     EM: A. P. Dempster, N. M. Laird, D. B. Rubin, "Maximum likelihood from incomplete data via the EM algorithm",
     J. R. Stat. Soc. B 39 (1977).
 

@@ -53,6 +53,7 @@ def facts_of(fit: Fit, loop: Loop, handle: Any, rng: Any, previous: Any) -> dict
             "delta": loop.rule.delta,
             "monotone": loop.rule.monotone,
             "track_best": loop.track_best,
+            "precision": loop.rule.precision,
         },
         "rows": sum(len(range(*place)) for places, _ in shards for place in places),
         "shards": [[list(place) for place in places] for places, _ in shards],
@@ -72,7 +73,7 @@ def differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
     found += _start(there["start"], here["start"])
     found += [
         f"its {name} is {value!r}, that of this call {here['rules'].get(name)!r}"
-        for name, value in there["rules"].items()
+        for name, value in {"precision": "float64", **there["rules"]}.items()
         if value != here["rules"].get(name)
     ]
     if there["rows"] != here["rows"]:

@@ -27,7 +27,7 @@ from mixle.inference.provenance import FitProvenance, attach
 from mixle.inference.resident import Resident
 from mixle.inference.squarem import SquaremSteps
 from mixle.inference.stopping import Score, StopRule, ascends
-from mixle.utils.parallel.folding.inputs import check_probability
+from mixle.utils.parallel.folding.inputs import check_precision, check_probability
 
 __all__ = ["Fit", "Fitted", "NoObjective", "warn_all"]
 
@@ -133,7 +133,10 @@ class Fit:
             print_iter = check_cap("print_iter", print_iter, 0)
         tol = check_positive("tol", settings.get("tol"))
         wanted = settings.get("monotone")
-        rule = StopRule(check_delta(settings["delta"]), ascends(chosen) if wanted is None else wanted is not False, tol)
+        steady = ascends(chosen) if wanted is None else wanted is not False
+        rule = StopRule(
+            check_delta(settings["delta"]), steady, tol, check_precision("a fit", settings.get("precision"))
+        )
         cap, deadline = check_cap("max_its", settings["max_its"], 1), _deadline(settings)
         live = live_of(settings, rule, deadline)
         loop = Loop(
@@ -174,6 +177,8 @@ class Fit:
             If `file` is of another fit.
         """
         steps, loop = self._steps(resident.handle), self.loop if loop is None else loop
+        precision = getattr(resident.handle, "precision", "float64")
+        loop = replace(loop, rule=replace(loop.rule, precision=precision))
         notes: list[str] = []
         speaks = getattr(resident.handle, "is_root", True)  # of the ranks of an MPI job one prints and keeps files
         loop = loop if speaks else replace(loop, progress=Progress())
@@ -273,6 +278,7 @@ class Fit:
             left_out=outcome.score.left_out,
             inferred=self.inferred,
             objectives=outcome.objectives(),
+            precision=getattr(resident.handle, "precision", "float64"),
         )
 
     def _messages(self, outcome: Outcome) -> list[MixleWarning]:

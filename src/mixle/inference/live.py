@@ -144,7 +144,7 @@ class Live:
         first, gain = self._gains[0], self._gains[-1]
         if self.rule.settles and first > gain > 0.0 and math.isfinite(first):
             slope = math.log(gain / first) / (len(self._gains) - 1)
-            least = max(self.rule.threshold(objective), rounding(objective))
+            least = max(self.rule.threshold(objective), rounding(objective, self.rule.precision))
             left = min(left, max(math.ceil(math.log(least / gain) / slope), 0.0))
         seconds = left * each
         return seconds if self.deadline is None else max(min(seconds, self.deadline - now), 0.0)

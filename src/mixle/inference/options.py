@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from mixle.utils.parallel.folding.inputs import random_state
+from mixle.utils.parallel.folding.inputs import check_precision, random_state
 
 __all__ = ["as_estimator", "check_cap", "check_delta", "check_positive", "choose_objective", "one_of"]
 __all__ += ["penalty_of", "refuse_unbuilt", "stream", "validate_keys"]
 
 _OBJECTIVES = ("auto", "mle", "map", "vb")
-_FLOAT64 = {"float64", "fp64", "double", "default", "auto", "<class 'numpy.float64'>", "<class 'float'>"}
 
 
 def as_estimator(estimator: Any, previous: Any = None) -> Any:
@@ -91,8 +90,7 @@ def refuse_unbuilt(engine: Any, precision: Any, strategy: Any, structure: Any, s
     name = getattr(engine, "name", engine)
     if engine is not None and name != "numpy":
         raise ValueError(f"engine {name!r} is not available; fits run on numpy (engine=None or 'numpy')")
-    if precision is not None and str(precision) not in _FLOAT64:
-        raise ValueError(f"precision {precision!r} is not available; fits run in float64 (precision=None or 'float64')")
+    check_precision("a fit", precision)
     one_of("strategy", strategy, (None, "em", "squarem"))
     one_of("structure", structure, ("auto", "off"))
     one_of("schedule", schedule, ("auto", "full"))

@@ -70,6 +70,8 @@ class FitProvenance(NamedTuple):
         What `infer` chose and why, where the fit got no estimator; else empty.
     objectives : tuple of float
         Objective of the last accepted model after each iteration.
+    precision : str
+        What the E-steps computed in: "float64", or "float32" where that holds the digits.
     """
 
     algorithm: str
@@ -89,6 +91,7 @@ class FitProvenance(NamedTuple):
     left_out: int = 0
     inferred: str = ""
     objectives: tuple[float, ...] = ()
+    precision: str = "float64"
 
 
 def attach(model: Any, provenance: FitProvenance, *, owner: Any = None) -> Any:

@@ -11,7 +11,7 @@ from mixle.errors import BackendError, EmptyDataError
 from mixle.inference.adopted import adopt, encoder_of
 from mixle.inference.options import check_cap
 from mixle.inference.rows import as_rows, row_width
-from mixle.utils.parallel.folding.inputs import check_weights, is_cluster_collection
+from mixle.utils.parallel.folding.inputs import check_precision, check_weights, is_cluster_collection
 from mixle.utils.parallel.folding.protocol import is_encoded_data_handle
 from mixle.utils.parallel.folding.starts import check_start
 
@@ -60,6 +60,8 @@ class Encoding:
                 controls[name] = check_cap(name, controls[name], 1)
         if "num_chunks" in controls and "chunk_size" in controls:
             raise ValueError("num_chunks and chunk_size are two names for one choice; pass one of them")
+        if check_precision("a fit", settings.get("precision")) != "float64":
+            controls["precision"] = "float32"
         return cls((backend or "local").lower(), controls, settings.get("fields"), settings.get("weights"))
 
     def keywords(self, rows: Any) -> dict[str, Any]:

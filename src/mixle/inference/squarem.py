@@ -101,7 +101,7 @@ class SquaremSteps(FusedSteps):
 
     def _extrapolate(self, past: tuple[Seen, ...], model: Any) -> Any:
         """Return a model that gains at least what a plain step promises, or None."""
-        alpha, promised = _step(past)
+        alpha, promised = _step(past, getattr(self._handle, "precision", "float64"))
         if alpha is None:
             return None
         bounded = max(alpha, -self._longest)
@@ -129,13 +129,13 @@ class SquaremSteps(FusedSteps):
         return None
 
 
-def _step(past: tuple[Seen, ...]) -> tuple[float | None, float]:
+def _step(past: tuple[Seen, ...], precision: str) -> tuple[float | None, float]:
     """Return the step α and the gain that a plain step promises; None where the gains tell no rate."""
     a, b, c = (seen.score for seen in past)
     if not (a.finite and b.finite and c.finite) or not a.left_out == b.left_out == c.left_out:
         return None, 0.0
     before, after = b.objective - a.objective, c.objective - b.objective
-    if after <= 64.0 * rounding(c.objective) or before <= after:
+    if after <= 64.0 * rounding(c.objective, precision) or before <= after:
         return None, 0.0
     ratio = after / before
     if ratio < SLOW:

@@ -12,15 +12,19 @@ from mixle.stats.contract import parts_of
 __all__ = ["Score", "StopRule", "Verdict", "ascends", "rounding"]
 
 
-def rounding(objective: float) -> float:
-    """Return the rounding of a sum as large as `objective`: 8 ε times its size.
+def rounding(objective: float, precision: str = "float64") -> float:
+    """Return the rounding of a sum as large as `objective`: 8 ε times its size, of float32 terms 2^-21 times.
+
+    Terms of float32 round at random, but all rows share the rounding of the coefficients.
 
     Examples
     --------
     >>> rounding(-2.0**52)
     8.0
+    >>> rounding(-2.0**21, "float32")
+    1.0
     """
-    return 8.0 * sys.float_info.epsilon * abs(objective)
+    return (2.0**-21 if precision == "float32" else 8.0 * sys.float_info.epsilon) * abs(objective)
 
 
 def ascends(estimator: Any) -> bool:
@@ -73,6 +77,8 @@ class StopRule:
         Threshold of the gain relative to the size of the objective, beside `delta`.
     monotone : bool
         False accepts every finite step.
+    precision : str
+        What the objective's terms are computed in.
 
     Examples
     --------
@@ -86,6 +92,7 @@ class StopRule:
     delta: float | None = 1e-9
     monotone: bool = True
     tol: float | None = None
+    precision: str = "float64"
 
     def judge(self, old: Score, new: Score) -> Verdict:
         """Return what is done with a step from `old` to `new`."""
@@ -94,7 +101,7 @@ class StopRule:
             return Verdict(accepted=False, converged=False, gain=gain)
         if old.left_out != new.left_out:
             return Verdict(not self.monotone or new.left_out < old.left_out, converged=False, gain=gain)
-        slack = rounding(new.objective)
+        slack = rounding(new.objective, self.precision)
         level = gain >= -max(1e-12, slack)
         converged = level and self.settles and gain < max(self.threshold(new.objective), slack)
         return Verdict(level or not self.monotone, converged, gain)

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.precision import FLOAT32, FLOAT64
+
 __all__ = ["Watch", "current", "watching"]
 
-UNIT = 2.0**-53
-BOUND = 64.0 * UNIT
+BOUND = 64.0  # units of the precision that is computed in
 #: One block in so many is checked; which ones moves on with the phase, so that all are in so many rounds.
 SUMS, CROSS = 16, 128
 
@@ -47,7 +48,7 @@ class Watch:
 
     def __init__(self, phase: int) -> None:
         self.phase, self.worst, self.checked = phase, 0.0, 0
-        self._turn = 0
+        self._turn, self._bound = 0, BOUND * FLOAT64.unit
         self._e = self._size = np.empty((0, 0))
         self._told = np.ones(0, bool)
         self._kept: tuple[np.ndarray, np.ndarray] | None = None
@@ -56,6 +57,7 @@ class Watch:
     def scored(self, e: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """Check ``out = e @ f`` (K, n) of a block, if it is its turn."""
         self._turn += 1
+        self._bound = BOUND * (FLOAT64 if out.dtype == FLOAT64.dtype else FLOAT32).unit
         turn = self._turn + self.phase
         self._kept = self._due = None
         if turn % CROSS == 0:
@@ -113,10 +115,10 @@ class Watch:
         error = np.abs(residual)
         if len(self._told) == len(error) and not self._told.all():
             error[~self._told] = 0.0
-        if (error <= BOUND * scale).all():
+        if (error <= self._bound * scale).all():
             return
         with np.errstate(all="ignore"):
-            ratio = np.where(error == 0.0, 0.0, error / (BOUND * terms()))
+            ratio = np.where(error == 0.0, 0.0, error / (self._bound * terms()))
         worst = float(np.max(ratio, initial=0.0))
         if not worst <= self.worst:
             self.worst = worst

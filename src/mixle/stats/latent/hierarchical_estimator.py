@@ -140,7 +140,7 @@ class HierarchicalMixtureEstimator(ParameterEstimator):
         stat = HierarchicalStatistics(*suff_stat)
         mixtures, topics = np.asarray(stat.mixture_counts, float), np.asarray(stat.topic_counts, float)
         total = math.fsum(mixtures.tolist())
-        slack = 64 * np.finfo(np.float32).eps * max(1.0, total)
+        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, total)
         if nobs is not None and self.keys[0] is None and total > nobs + slack:
             raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
         counts = np.add.reduce(topics, axis=0)

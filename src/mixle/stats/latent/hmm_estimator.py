@@ -152,7 +152,7 @@ class HiddenMarkovEstimator(ParameterEstimator):
         stat = as_statistics(suff_stat, states)
         initial, moves = np.asarray(stat.init_counts, float), np.asarray(stat.trans_counts, float)
         total = math.fsum(initial.tolist())
-        slack = 64 * np.finfo(np.float32).eps * max(1.0, total)
+        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, total)
         if nobs is not None and self.keys[0] is None and total > nobs + slack:
             raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
         tied = self.keys[2] is not None  # a pooled emission has seen more than its own count

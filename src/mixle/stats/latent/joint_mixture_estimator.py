@@ -116,7 +116,7 @@ class JointMixtureEstimator(ParameterEstimator):
         stat = JointMixtureStatistics(*suff_stat)
         counts = np.asarray(stat.joint_counts, float)
         total = math.fsum(counts.ravel().tolist())
-        slack = 64 * np.finfo(np.float32).eps * max(1.0, total)
+        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, total)
         if nobs is not None and self.keys[0] is None and total > nobs + slack:
             raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
         first = _fitted(self.estimators1, stat.counts1, stat.first, self.keys[1])

@@ -147,7 +147,7 @@ class LDAEstimator(ParameterEstimator):
         """
         stat = LDAStatistics(*suff_stat)
         weight = float(stat.documents)
-        slack = 64 * np.finfo(np.float32).eps * max(1.0, weight)
+        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, weight)
         if nobs is not None and self.keys[0] is None and weight > nobs + slack:
             raise ValueError(f"assigned mass cannot exceed declared mass: {weight!r} of {nobs!r}")
         tied = self.keys[1] is not None

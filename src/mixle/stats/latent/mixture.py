@@ -25,6 +25,7 @@ from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
 from mixle.stats.latent.mixture_encoder import mixture_encoder
 from mixle.stats.leaf import repaired
 from mixle.stats.parameter_laws import dirichlet_log_density
+from mixle.stats.precision import working
 from mixle.stats.priors import check_weight_prior, prior_alpha, weight_posterior
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.starts import Centres, seed_centres, seed_components
@@ -115,9 +116,9 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
             return np.asarray(np.log(self.w))
 
     def walk(self, payload: Any) -> Walk:
-        """Return the E-step of one encoded chunk."""
+        """Return the E-step of one encoded chunk, in the precision that this thread asked for."""
         rows = self.dist_to_encoder().row_count(payload)
-        return Walk(self.components, self.w, log_or_floor(self.w), payload, rows)
+        return Walk(self.components, self.w, log_or_floor(self.w), payload, rows, working())
 
     def seq_log_density(self, x: Any) -> np.ndarray:
         """Return the log-densities of encoded rows, shape (n,)."""
@@ -309,7 +310,7 @@ class MixtureEstimator(ParameterEstimator):
         if len(counts) != len(self.estimators) or len(children) != len(self.estimators):
             raise ValueError(f"the statistic has {len(counts)} components, the estimator {len(self.estimators)}")
         total = math.fsum(counts.tolist())
-        slack = 64 * np.finfo(np.float32).eps * max(1.0, total)
+        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, total)
         if nobs is not None and self.keys[0] is None and total > nobs + slack:
             raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
         tied = self.keys[1] is not None  # a pooled component has seen more than its own count

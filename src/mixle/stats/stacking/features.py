@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.precision import FLOAT64, Working
 from mixle.stats.stacking.frame import Frame
 from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.plan import DENSE_LABELS, Attached, Plan
@@ -18,12 +19,12 @@ INNER = 384
 TILE = 16
 
 
-def aligned(*shape: int) -> np.ndarray:
-    """Return zeros of float64 whose data start on a cache line."""
-    size = int(np.prod(shape)) * 8
+def aligned(*shape: int, dtype: Any = float) -> np.ndarray:
+    """Return zeros, of float64 by default, whose data start on a cache line."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + 64, np.uint8)
     offset = -raw.ctypes.data % 64
-    return raw[offset : offset + size].view(float).reshape(shape)
+    return np.asarray(raw[offset : offset + size].view(dtype).reshape(shape))
 
 
 def tiles(count: int) -> list[tuple[int, int]]:
@@ -55,7 +56,7 @@ def product(e: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         part, target = e[start:stop], out[start:stop]
         single = len(part) == 1
         if single:  # one row would be a matrix-vector product, which rounds differently
-            part, target = np.repeat(part, 2, axis=0), np.empty((2, f.shape[1]))
+            part, target = np.repeat(part, 2, axis=0), np.empty((2, f.shape[1]), f.dtype)
         np.matmul(part[:, :INNER], f[:INNER], out=target)
         for p in range(INNER, e.shape[1], INNER):
             target += np.matmul(part[:, p : p + INNER], f[p : p + INNER])
@@ -81,6 +82,8 @@ class Features:
         bits do not depend on its neighbours' labels; one more column serves all labels that the model does not list.
     dense_labels : bool
         Whether labels stand in the block one-hot.
+    precision : Working
+        What the block holds.
     """
 
     def __init__(
@@ -90,7 +93,9 @@ class Features:
         attached: tuple[Attached, ...],
         labels: dict[int, tuple[Any, ...]],
         dense_labels: bool,
+        precision: Working = FLOAT64,
     ) -> None:
+        self.precision, single = precision, precision is not FLOAT64
         self.plan, self.frame, self.dense_labels = plan, frame, dense_labels
         self.parts = {part.slot.index: part for part in attached}
         self.first_code: dict[int, int] = {}
@@ -101,7 +106,8 @@ class Features:
             total += len(labels[slot.index]) + 1
         self.labels, self.total_labels = labels, total
         self.width = plan.dense + (total if dense_labels else 0)
-        self.block = aligned(self.width, BLOCK)
+        self.block = aligned(self.width, BLOCK, dtype=precision.dtype)
+        self._exact = aligned(max([plan.columns, *(d for _, _, d in plan.quadratic)]), BLOCK) if single else None
         self.block[0] = 1.0
         self.remaps = {slot.index: self._remap(slot.index) for slot in plan.codes}
         self.sparse: dict[int, Any] = {}
@@ -157,10 +163,12 @@ class Features:
     def fill_squares(self, block: np.ndarray, start: int, stop: int, centre: np.ndarray) -> None:
         """Write the square columns and their squares about `centre` (C,)."""
         first, count = self.plan.first_square, self.plan.columns
+        y = block[first : first + count]
+        exact = y if self._exact is None else self._exact[:count, : block.shape[1]]
         for slot, offset, d in self.plan.squares:
             part: Any = self.parts[slot.index]
             a, b, where = part.span(start, stop)
-            target = block[first + offset : first + offset + d]
+            target = exact[offset : offset + d]
             x = part.rows.x[a:b]
             c = centre[offset : offset + d]
             if part.present is None:
@@ -168,7 +176,10 @@ class Features:
             else:
                 target[:] = 0.0
                 target[:, where] = x.T - c[:, None] if x.ndim == 2 else x - c[0]
-        y = block[first : first + count]
+            if exact is not y and block.shape[1] > stop - start:
+                target[:, stop - start :] = 0.0
+        if exact is not y:
+            np.copyto(y, exact, casting="same_kind")
         np.multiply(y, y, out=block[first + count : first + 2 * count])
 
     def _put_linear(self, index: int, block: np.ndarray, row: int, d: int, start: int, stop: int) -> None:
@@ -185,7 +196,10 @@ class Features:
         whitening = self.frame.whitenings[position]
         raw = self.raw_columns(index, start, stop, whitening.centre)
         y = block[row : row + d]
-        product(whitening.w, raw, y)
+        exact = y if self._exact is None else self._exact[:d, : block.shape[1]]
+        product(whitening.w, raw, exact)
+        if exact is not y:
+            np.copyto(y, exact, casting="same_kind")
         fill_pairs(block, row, d)
 
     def raw_columns(self, index: int, start: int, stop: int, centre: np.ndarray) -> np.ndarray:

@@ -22,9 +22,6 @@ from mixle.stats.sums import Moments
 
 __all__ = ["Gather"]
 
-#: A second moment about the centre this much larger than the scatter has lost too many digits.
-LOSS = 1e5
-
 
 class Gather:
     """Sums responsibilities × features of one chunk, and turns them into a `StackedStatistic`.
@@ -49,7 +46,7 @@ class Gather:
         centres: dict[tuple[int, int], np.ndarray] | None = None,
     ) -> None:
         self.features, self.plan, self.count = features, features.plan, count
-        self.watch = current()
+        self.watch, self.loss = current(), features.precision.loss
         self.groups, self.tiles = features.frame.groups, tiles(count)
         self.sums = np.zeros((count, features.width))
         self.label_sums = None if features.dense_labels else np.zeros((features.total_labels + 1, count))
@@ -102,7 +99,7 @@ class Gather:
                 self.scatter = np.maximum(two - weight * self.shift * self.shift, 0.0)
             mean = self._square_centres() + self.shift
             floor = weight * VARIANCE_FLOOR * mean * mean
-            lost = (two > LOSS * np.maximum(self.scatter, floor)).any(axis=1)
+            lost = (two > self.loss * np.maximum(self.scatter, floor)).any(axis=1)
             self.flagged = {int(k): mean[k] for k in np.flatnonzero(lost)}
             self._second = {k: np.zeros((2, columns)) for k in self.flagged}
         self._finish_quadratic()
@@ -133,7 +130,7 @@ class Gather:
                     shift[k], scatter[k], size[k] = own.moments(float(weight[k]))
             self.quadratic[slot.index] = (centres, shift, scatter)
             floor = weight[:, None] * VARIANCE_FLOOR * np.square(centres + shift)
-            lost = (size > LOSS * np.maximum(np.diagonal(scatter, axis1=1, axis2=2), floor)).any(axis=1)
+            lost = (size > self.loss * np.maximum(np.diagonal(scatter, axis1=1, axis2=2), floor)).any(axis=1)
             for k in np.flatnonzero(lost).tolist():
                 self.centres[slot.index, k] = centres[k] + shift[k]
                 self.quadratic_flagged[slot.index, k] = _Scatter(self.features, slot.index)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.stats.kinds import LOG_ZERO
+from mixle.stats.precision import FLOAT64, computing
 from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.plan import Attached
 from mixle.stats.stacking.tree import Slot
@@ -29,8 +30,8 @@ class PerComponent(NamedTuple):
 class GeneralParts:
     """The general slots of one chunk.
 
-    A member whose encoder cannot cut its payload is scored over the whole chunk at once, and its responsibilities
-    are kept until the last block.
+    They compute in float64, whatever the rest does. A member whose encoder cannot cut its payload is scored over the
+    whole chunk at once, and its responsibilities are kept until the last block.
     """
 
     def __init__(self, attached: tuple[Attached, ...], count: int, rows: int) -> None:
@@ -86,15 +87,18 @@ class GeneralParts:
     def _own_rows(self, part: Attached) -> int:
         return self.rows if part.present is None else len(part.present)
 
-    def score(self, start: int, stop: int, out: np.ndarray) -> None:
-        """Add the members' log-densities of chunk rows ``start:stop`` to `out` (K, n)."""
+    def score(self, start: int, stop: int, out: np.ndarray, least: float = LOG_ZERO) -> None:
+        """Add the members' log-densities of chunk rows ``start:stop``, not below `least`, to `out` (K, n)."""
         for part in self.parts:
             a, b, where = part.span(start, stop)
             if a == b:
                 continue
-            each(partial(self._score_one, part, (a, b), where, out), range(self.count))
+            with computing(FLOAT64):
+                each(partial(self._score_one, part, (a, b), where, out, least), range(self.count))
 
-    def _score_one(self, part: Attached, own: tuple[int, int], where: Any, out: np.ndarray, k: int) -> None:
+    def _score_one(
+        self, part: Attached, own: tuple[int, int], where: Any, out: np.ndarray, least: float, k: int
+    ) -> None:
         key, dist = (part.slot.index, k), self.members[part.slot.index][k]
         payload = None if key in self._scores else self._cut(part, k, *own)
         if payload is not None:
@@ -103,7 +107,7 @@ class GeneralParts:
             if key not in self._scores:
                 self._scores[key] = np.asarray(dist.seq_log_density(self._payload(part, k)))
             values = self._scores[key][own[0] : own[1]]
-        out[k, where] += np.maximum(values, LOG_ZERO)
+        out[k, where] += np.maximum(values, least)
 
     def update(self, start: int, stop: int, r: np.ndarray) -> None:
         """Give the members' accumulators their weights for chunk rows ``start:stop``."""
@@ -113,14 +117,15 @@ class GeneralParts:
                 continue
             one = partial(self._update_one, part, (a, b), where, r)
             if self._rng is None:
-                each(one, range(self.count))
+                with computing(FLOAT64):
+                    each(one, range(self.count))
             else:  # members draw from one stream, in order
                 for k in range(self.count):
                     one(k)
 
     def _update_one(self, part: Attached, own: tuple[int, int], where: Any, r: np.ndarray, k: int) -> None:
         key = (part.slot.index, k)
-        weights = np.array(r[k, where])
+        weights = np.array(r[k, where], float)
         # a mixture's start looks at the whole chunk: block by block its components would change places
         whole = key in self._kept or (self._rng is not None and hasattr(self._accumulator(part, k), "start"))
         payload = None if whole else self._cut(part, k, *own)
@@ -152,5 +157,6 @@ class GeneralParts:
             for k in range(self.count):
                 kept = self._kept.pop((part.slot.index, k), None)
                 if kept is not None:
-                    self._feed(part, k, self._payload(part, k), kept)
+                    with computing(FLOAT64):
+                        self._feed(part, k, self._payload(part, k), kept)
         return {index: tuple(a.value() for a in made) for index, made in self.accumulators.items()}

@@ -8,15 +8,12 @@ import numpy as np
 
 from mixle.stats.identities import current
 from mixle.stats.kinds import LOG_2PI, LOG_ZERO, forward_square
+from mixle.stats.precision import FLOAT64, Working
 from mixle.stats.stacking.features import Features, product
 from mixle.stats.stacking.frame import Frame, Normal
 from mixle.stats.stacking.plan import Plan
 
 __all__ = ["Natural"]
-
-#: A quadratic component whose pair features lose more than this in log-density is scored by substitution instead.
-PAIR_LOSS = 1e-10
-UNIT = 2.0**-53
 
 
 class Natural:
@@ -32,6 +29,8 @@ class Natural:
         Parameters of the normal slots, from `normals`.
     log_weights : ndarray, shape (K,)
         Log mixture weights.
+    precision : Working
+        What the products are computed in; coefficients are found in float64.
     """
 
     def __init__(
@@ -41,7 +40,9 @@ class Natural:
         members: dict[int, tuple[Any, ...]],
         found: dict[int, Normal],
         log_weights: np.ndarray,
+        precision: Working = FLOAT64,
     ) -> None:
+        self.precision = precision
         self.plan, self.frame, self.members, self.found = plan, frame, members, found
         self.count = len(log_weights)
         self.watch = current()
@@ -99,7 +100,8 @@ class Natural:
             factor = leaf.factor(dist)
             inverse = np.linalg.solve(factor, np.linalg.inv(w))
             precision = inverse.T @ inverse
-            if UNIT * (np.abs(precision) * np.sqrt(np.outer(second, second))).sum() > PAIR_LOSS:
+            size = (np.abs(precision) * np.sqrt(np.outer(second, second))).sum()
+            if self.precision.unit * size > self.precision.pair_loss:
                 self.direct.append((position, slot.index, k))
                 continue
             h = precision @ shift[k]
@@ -125,9 +127,15 @@ class Natural:
             strangers = strangers[:1]  # to the model they are all alike
             table[:, stop : stop + len(strangers)] = leaf.log_tables(members, strangers)
         self.table = table
-        self._by_label = np.concatenate([table.T, np.zeros((1, self.count))])
+        self._by_label = self._rounded(np.concatenate([table.T, np.zeros((1, self.count))]))
         full = np.concatenate([self.dense, table], axis=1) if features.dense_labels else self.dense
-        self.by_group = [np.ascontiguousarray(full[group]) for group in self.frame.groups]
+        self.by_group = [self._rounded(full[group]) for group in self.frame.groups]
+
+    def _rounded(self, values: np.ndarray) -> np.ndarray:
+        """Return coefficients in the precision of the products."""
+        if self.precision is FLOAT64:
+            return np.ascontiguousarray(values)
+        return np.ascontiguousarray(np.maximum(values, self.precision.log_zero), self.precision.dtype)
 
     def log_density(self, features: Features, start: int, stop: int, out: np.ndarray) -> None:
         """Write the log-densities (plus log weights) of chunk rows ``start:stop`` to `out` (K, n), n padded to 8."""
@@ -137,7 +145,7 @@ class Natural:
                 product(self.by_group[g], block, out)
                 part = out
             else:
-                part = np.empty((len(group), block.shape[1]))
+                part = np.empty((len(group), block.shape[1]), block.dtype)
                 product(self.by_group[g], block, part)
                 out[group] = part
             if self.watch is not None:
@@ -199,7 +207,8 @@ def sparse_labels(features: Features, plan: Plan, start: int, stop: int) -> tupl
 
         pointers = np.arange(0, rows * slots + 1, slots, dtype=np.int32)
         empty = np.zeros(rows * slots, dtype=np.int32)
-        matrix = csr_array((np.ones(rows * slots), empty, pointers), shape=(rows, features.total_labels + 1))
+        ones = np.ones(rows * slots, features.precision.dtype)
+        matrix = csr_array((ones, empty, pointers), shape=(rows, features.total_labels + 1))
         pair = features.sparse[rows] = (matrix, matrix.T)
     if features.sparse_at == (start, stop):
         return pair

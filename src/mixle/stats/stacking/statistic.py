@@ -53,6 +53,14 @@ class StackedStatistic(NamedTuple):
         return StackedStatistic(self.counts.copy(), tuple(map(_copied, self.slots)), self.tree)
 
     @property
+    def finite(self) -> bool:
+        """Return whether no sum has overflowed."""
+        slots = [
+            part for slot in self.slots if isinstance(slot, (Moments, LinearSums, OptionalWeights)) for part in slot
+        ]
+        return all(np.isfinite(part).all() for part in (self.counts, *slots))
+
+    @property
     def children(self) -> tuple[Any, ...]:
         """Return the value of each component in its family's own layout."""
         return tuple(_child(self.tree, iter(self.slots), k) for k in range(len(self.counts)))

@@ -7,13 +7,13 @@ statistics. Memory beyond the chunk does not depend on its length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mixle._limits import one_blas_thread
-from mixle.stats.kinds import LOG_ZERO
+from mixle.stats.precision import FLOAT64, Working
 from mixle.stats.stacking.features import Features, aligned, tiles, use_dense
 from mixle.stats.stacking.frame import frame_of_model, frame_of_rows, normals
 from mixle.stats.stacking.gather import Gather
@@ -22,6 +22,7 @@ from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.natural import Natural, impossible
 from mixle.stats.stacking.plan import Attached, Plan, attach
 from mixle.stats.stacking.statistic import StackedStatistic
+from mixle.stats.stacking.suits import FAR_ROW, holds, suits
 from mixle.stats.stacking.tree import Node, flatten, signature, unify
 from mixle.stats.sums import BLOCK, block_sum
 
@@ -55,12 +56,21 @@ class Walk:
         Their logarithms, log 0 as -1e300.
     payload, rows
         Encoded chunk and its number of rows.
+    precision : Working
+        What to compute in; float64 where float32 would not do (`suits`), and for components called one by one.
     """
 
     @one_blas_thread()
     def __init__(
-        self, components: Sequence[Any], weights: np.ndarray, log_weights: np.ndarray, payload: Any, rows: int
+        self,
+        components: Sequence[Any],
+        weights: np.ndarray,
+        log_weights: np.ndarray,
+        payload: Any,
+        rows: int,
+        precision: Working = FLOAT64,
     ) -> None:
+        self._given = (components, weights, log_weights, payload, rows)
         self.node = unify(components)
         self.payload, self.rows, self.count = payload, rows, len(components)
         slots = flatten(self.node)
@@ -70,24 +80,24 @@ class Walk:
         found = normals(self.plan, members)
         labels = {slot.index: _model_labels(slot.node) for slot in self.plan.codes}
         frame = frame_of_model(self.plan, found, weights)
-        self.features = Features(self.plan, frame, self.attached, labels, use_dense(self.plan, labels))
-        self.natural = Natural(self.plan, frame, members, found, log_weights)
+        if precision is not FLOAT64 and not suits(self.plan, frame, self.attached, members, found):
+            precision = FLOAT64
+        self.precision = precision
+        self.features = Features(self.plan, frame, self.attached, labels, use_dense(self.plan, labels), precision)
+        self.natural = Natural(self.plan, frame, members, found, log_weights, precision)
         self.natural.bind(self.features)
         self.general = GeneralParts(self.attached, self.count, rows)
         leaves = [part for part in self.attached if part.rows is not None]
         self._masked = [part for part in leaves if part.rows is not None and part.rows.outside is not None]
         self._based = [part for part in leaves if _base(part, 0, 0) is not None]
-        self._row = aligned(2, BLOCK)
+        self._row = aligned(2, BLOCK, dtype=precision.dtype)
         self._tiles = tiles(self.count)
 
     def log_densities(self) -> Iterator[tuple[int, int, np.ndarray]]:
         """Yield (start, stop, log-density plus log-weight of each component (K, n padded)) per block."""
-        buffer = aligned(self.count, BLOCK)
         for start in range(0, self.rows, BLOCK):
             stop = min(start + BLOCK, self.rows)
-            out = buffer[:, : -(-(stop - start) // 8) * 8]
-            self.score_block(start, stop, out)
-            yield start, stop, out
+            yield start, stop, self._scored(start, stop)
 
     def score_block(self, start: int, stop: int, out: np.ndarray) -> None:
         """Write log-density (without base measure) plus log-weight of rows ``start:stop``, at most a block, to `out`.
@@ -96,9 +106,9 @@ class Walk:
         """
         self.natural.log_density(self.features, start, stop, out)
         if self.general.parts:
-            self.general.score(start, stop, out)
+            self.general.score(start, stop, out, self.precision.log_zero)
         if self._masked:
-            _mask(self._masked, start, stop, out, LOG_ZERO)
+            _mask(self._masked, start, stop, out, self.precision.log_zero)
 
     def check_scores(self, out: np.ndarray) -> None:
         """Let a watch look at the log-densities (K, n) of a block where they are used, before more is added."""
@@ -134,7 +144,9 @@ class Walk:
         top, total = self._row[0, :width], self._row[1, :width]
         self.check_scores(out)
         np.maximum.reduce(out, axis=0, out=top)
-        bad = impossible(top) if top.min() <= LOG_ZERO / 10 else None
+        if self.precision is not FLOAT64 and not top.min() > FAR_ROW:
+            return self._exactly(start, stop, out)
+        bad = impossible(top) if top.min() <= FLOAT64.log_zero / 10 else None
         if bad is not None:
             top[bad] = 0.0
         each(partial(_exponentials, out, top), self._tiles)
@@ -142,7 +154,7 @@ class Walk:
         if bad is not None:
             out[:, bad] = 0.0
             total[bad] = 1.0
-        density = np.log(total[:rows])
+        density = np.log(total[:rows], dtype=np.float64)
         density += top[:rows]
         np.divide(1.0, total, out=total)
         each(partial(_multiply, out, total), self._tiles)
@@ -154,6 +166,27 @@ class Walk:
             bad = bad[:rows]
             density[bad] = -np.inf
         return Block(start, stop, out, density, bad)
+
+    def _exactly(self, start: int, stop: int, out: np.ndarray) -> Block:
+        """Return the block of float64, its responsibilities rounded to `out`."""
+        exact = self._twin
+        block = exact._normalise(start, stop, exact._scored(start, stop))  # noqa: SLF001 - another of this class
+        np.copyto(out, block.responsibilities, casting="same_kind")
+        return block._replace(responsibilities=out)
+
+    def _scored(self, start: int, stop: int) -> np.ndarray:
+        out = self._buffer[:, : -(-(stop - start) // 8) * 8]
+        self.score_block(start, stop, out)
+        return out
+
+    @cached_property
+    def _buffer(self) -> np.ndarray:
+        return aligned(self.count, BLOCK, dtype=self.precision.dtype)
+
+    @cached_property
+    def _twin(self) -> Walk:
+        """Return the walk of the same chunk in float64."""
+        return Walk(*self._given)
 
     @one_blas_thread()
     def score(self) -> np.ndarray:
@@ -177,6 +210,15 @@ class Walk:
             Tree of the estimators, equal to the components' tree: the statistic is stacked. None: `sink` is called
             with (start, stop, weighted responsibilities (K, n)) instead.
         """
+        if self.precision is FLOAT64 or holds(weights):
+            found = self._accumulate(weights, estimators, sink)
+            if self.precision is FLOAT64 or found[0] is None or found[0].finite:
+                return found
+        return self._twin.accumulate(weights, estimators, sink)
+
+    def _accumulate(
+        self, weights: np.ndarray | None, estimators: Node | None, sink: Callable[[int, int, np.ndarray], None] | None
+    ) -> tuple[StackedStatistic | None, float, int]:
         gather = None if estimators is None else self._gather(estimators)
         total, left_out = 0.0, 0
         for block in self.blocks():
@@ -269,7 +311,7 @@ def _base(part: Attached, start: int, stop: int) -> np.ndarray | None:
 
 def _weighted(r: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     if weights is not None:
-        r[:, : len(weights)] *= weights
+        r[:, : len(weights)] *= weights.astype(r.dtype, copy=False)
     return r
 
 

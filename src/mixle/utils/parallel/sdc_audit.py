@@ -155,7 +155,8 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
         """Audit shards now, both sides computed anew; return the mismatches."""
         with self._serving("audit"):
             self._check_estimator(estimator)
-            return self._audit.audit(Accumulate(estimator, model, scored=False), shards, quarantine_on_mismatch)
+            task = Accumulate(estimator, model, scored=False, precision=self.precision)
+            return self._audit.audit(task, shards, quarantine_on_mismatch)
 
     @property
     def audit_rate(self) -> float:

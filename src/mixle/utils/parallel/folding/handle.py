@@ -53,6 +53,8 @@ class Handle(Observed, RowOutput, EncodedDataHandle):
 
     #: Whether this process speaks for the fit; where several run the same code (MPI), one of them does.
     is_root: bool = True
+    #: What E-steps and scores compute in: "float64", or "float32" with sums in float64.
+    precision: str = "float64"
 
     def __init__(self, transport: Transport, source: Source | None = None) -> None:
         self._pid = os.getpid()
@@ -144,7 +146,7 @@ class Handle(Observed, RowOutput, EncodedDataHandle):
         """
         check_models([estimate])
         with self._serving("llsum"):
-            results = self._run(Score(estimate))
+            results = self._run(Score(estimate, self.precision))
             return fold_numbers([result.weight for result in results]), fold_log_densities(results)
 
     def pysp_seq_estimate(self, estimator: Any, prev_estimate: Any) -> Any:
@@ -311,7 +313,7 @@ class Handle(Observed, RowOutput, EncodedDataHandle):
                 f"{type(estimator).__name__} needs a model to step from: pass a start, "
                 "e.g. handle.pysp_seq_initialize(estimator, rng=0, p=0.1)"
             )
-        results = self._run(Accumulate(estimator, model, scored))
+        results = self._run(Accumulate(estimator, model, scored, precision=self.precision))
         verify = getattr(self.transport, "verified_fold", None) if self._folds_itself else None
         fold = partial(self._fold, estimator, results)
         nobs, value = fold() if verify is None else verify(estimator, fold)

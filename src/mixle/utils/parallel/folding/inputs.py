@@ -329,21 +329,36 @@ def check_reading(encoder: Any, estimator: Any) -> None:
         )
 
 
+def check_precision(title: str, precision: Any) -> str:
+    """Return "float64" or "float32"; None means float64.
+
+    Raises
+    ------
+    BackendError
+        (a ValueError) for any other precision.
+    """
+    from mixle.utils.parallel.planning.precision import precision_name
+
+    name = precision_name(precision)
+    if name not in {"default", "auto", "float64", "float32"}:
+        raise BackendError(
+            f"{title}: precision {precision!r} is not supported; use precision='float64' (the default) or 'float32'"
+        )
+    return "float32" if name == "float32" else "float64"
+
+
 def check_engine(title: str, engine: Any, precision: Any) -> None:
-    """Refuse an engine other than numpy and a precision other than float64, which is what this library computes in.
+    """Refuse an engine other than numpy and a precision that `check_precision` refuses.
 
     Raises
     ------
     BackendError
         (a ValueError) naming what was asked for.
     """
-    from mixle.utils.parallel.planning.precision import precision_name
-
     name = engine if isinstance(engine, str) else getattr(engine, "name", type(engine).__name__)
     if engine is not None and str(name).lower() not in {"numpy", "numpyengine"}:
         raise BackendError(f"{title}: engine {name!r} is not supported; leave engine out, or use engine='numpy'")
-    if precision_name(precision) not in {"default", "float64"}:
-        raise BackendError(f"{title}: precision {precision!r} is not supported; leave precision out: it is float64")
+    check_precision(title, precision)
 
 
 def warn_user(message: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mixle.errors import BackendError, MissingPackage
 from mixle.utils.parallel.folding.backends import BUILTIN, NEEDS
 from mixle.utils.parallel.folding.controls import DEFAULTS, NEW, same
+from mixle.utils.parallel.folding.inputs import check_precision
 from mixle.utils.parallel.folding.observed import delivered
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, is_encoded_data_handle
 
@@ -206,7 +207,9 @@ def _over_transport(factory: Callable[..., Transport]) -> Factory:
             if not same(controls.get(name, DEFAULTS[name]), DEFAULTS[name]):
                 raise BackendError(f"this backend takes no {name}; leave it out")
         source = inputs.make_source(rows, encoder, shard_map, pieces, weights, controls["estimator"])
-        return Handle(_inside(factory(**options), controls.get("policies")), source)
+        handle = Handle(_inside(factory(**options), controls.get("policies")), source)
+        handle.precision = inputs.check_precision(title, controls["precision"])
+        return handle
 
     return build
 
@@ -262,8 +265,12 @@ def encoded_data(
     placement, resources, num_chunks, num_shards : optional
         How rows are split; only one of them. An int for `num_shards` means ``Strided``, `num_chunks` contiguous
         shards.
-    engine, precision : optional
-        "numpy" and "float64".
+    engine : optional
+        "numpy".
+    precision : {"float64", "float32"}, optional
+        What E-steps and scores of mixtures compute in; float64 by default. With "float32" sums over blocks of rows,
+        parameters and encoded rows stay float64, and so does all that float32 cannot hold (see the page on the
+        E-step).
     sub_chunks : int
         Encoded pieces per shard.
     backend : str
@@ -304,14 +311,22 @@ def encoded_data(
     controls = {name: value for name, value in locals().items() if name in DEFAULTS}
     if is_encoded_data_handle(data):
         return delivered(_existing(data, controls), backend, telemetry, run_id)
-    factory = _find(backend)
+    factory, chosen = _find(backend), check_precision("encoded_data", precision)
+    ours = factory in BUILTIN.values()
+    if ours:
+        controls["precision"] = None
     controls = {k: v for k, v in controls.items() if k not in NEW or not same(v, DEFAULTS[k])}
-    return delivered(factory(data, **controls), backend, telemetry, run_id)
+    handle = delivered(factory(data, **controls), backend, telemetry, run_id)
+    if ours:
+        handle.precision = chosen  # type: ignore[attr-defined] # every handle of this library has one
+    return handle
 
 
 def _existing(handle: Any, controls: dict[str, Any]) -> EncodedDataHandle:
     """Return `handle`, unless a control asks for something that would need encoding again."""
     ignored = {"estimator", "model"}
+    if check_precision("encoded_data", controls["precision"]) == getattr(handle, "precision", None):
+        ignored.add("precision")
     if getattr(handle, "encoder", None) is not None and controls["encoder"] == handle.encoder:
         ignored.add("encoder")
     given = [name for name, value in controls.items() if name not in ignored and not same(value, DEFAULTS[name])]

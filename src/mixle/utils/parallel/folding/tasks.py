@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -79,6 +80,15 @@ def _weight(chunk: Chunk) -> float:
     return float(block_sum(chunk.weights))
 
 
+def _precise(precision: str) -> AbstractContextManager[None]:
+    """Let mixtures compute in `precision` meanwhile."""
+    if precision == "float64":
+        return nullcontext()
+    from mixle.stats.precision import PRECISIONS, computing
+
+    return computing(PRECISIONS[precision])
+
+
 def check_models(models: Iterable[Any]) -> None:
     """Refuse what cannot score rows."""
     for model in models:
@@ -127,20 +137,24 @@ class Accumulate:
         Number of the round, to check on the way what `mixle.stats.identities` knows (on other blocks each round) and to
         take the `rows_digest` afterwards: receipts then have ``identities``, the largest residual in units of its
         bound, and ``rows``.
+    precision : str
+        "float64", or "float32" for what `mixle.stats.precision` tells.
     """
 
     estimator: Any
     model: Any
     scored: bool = True
     checked: int | None = None
+    precision: str = "float64"
 
     def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
         """Return the shard's statistic."""
         if self.checked is None:
-            return self._sum(shard, at)
+            with _precise(self.precision):
+                return self._sum(shard, at)
         from mixle.stats.identities import watching
 
-        with watching(self.checked + 5 * shard.id) as watch:
+        with watching(self.checked + 5 * shard.id) as watch, _precise(self.precision):
             value, density, rows, weight, receipt = self._sum(shard, at)
         receipt = {**receipt, "identities": watch.worst, "rows": rows_digest(shard)}
         return value, density, rows, weight, receipt
@@ -169,9 +183,10 @@ class Accumulate:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """The summed weighted log-density of `model`."""
+    """The summed weighted log-density of `model`, computed in `precision`."""
 
     model: Any
+    precision: str = "float64"
 
     def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
         """Return the shard's log-density, without a value."""
@@ -179,7 +194,8 @@ class Score:
         for chunk in shard.chunks:
             at(chunk)
             weight += _weight(chunk)
-            total += weighted_log_density(self.model, chunk)
+            with _precise(self.precision):
+                total += weighted_log_density(self.model, chunk)
         return None, total, shard.rows, weight, {}
 
 

@@ -30,21 +30,22 @@ if TYPE_CHECKING:
 __all__ = ["Invariants", "chain_residual", "limit", "residual"]
 
 UNIT = 2.0**-53
+SINGLE = 2.0**29  # units of float32 in those
 BLOCK = 2048  # rows per block of the E-step
 TRIES = 3  # components that are tried for the right-hand side
 
 Compute = Callable[[Accumulate, list[int]], Mapping[int, "Result"]]
 
 
-def limit(rows: int) -> float:
-    """Return the largest residual that rounding explains, in units of 2^-53: ``32 + 4 √blocks``.
+def limit(rows: int, precision: str = "float64") -> float:
+    """Return the largest residual that rounding explains, in units of 2^-53: ``32 + 4 √blocks``, 2^29 times in float32.
 
     Examples
     --------
     >>> limit(8192)
     40.0
     """
-    return 32.0 + 4.0 * math.sqrt(math.ceil(rows / BLOCK))
+    return (SINGLE if precision == "float32" else 1.0) * (32.0 + 4.0 * math.sqrt(math.ceil(rows / BLOCK)))
 
 
 def residual(statistic: Any, data: Any, weight: float) -> float:
@@ -221,6 +222,7 @@ class Invariants:
         self.last: dict[int, float] = {}
         self.total: tuple[float, Any] | None = None
         self.whole = False
+        self.precision = "float64"
 
     def broken(self, task: Accumulate, results: Mapping[int, Result], compute: Compute) -> list[int]:
         """Return the shards whose statistic does not add up, or whose log-densities did not, ascending.
@@ -234,6 +236,7 @@ class Invariants:
         compute : callable
             ``compute(task, shards)`` returns results by shard; asked once, for the right-hand sides.
         """
+        self.precision = getattr(task, "precision", "float64")
         known = {shard: tree for shard, result in results.items() if (tree := _tree(result.value)) is not None}
         if known:
             key = (next(iter(known.values())), task.estimator.__class__)
@@ -241,10 +244,15 @@ class Invariants:
                 self.key, self.slack, self.forms, self.total = key, {}, {}, None
                 self.data = _right_hand_sides(task, known, compute)
         self.whole = bool(self.data) and not any(r.receipt.get("left_out", 0) for r in results.values())
-        self.last = {shard: found / limit(_terms(results[shard])) for shard, found in self._sums(results).items()}
+        sums = self._sums(results).items()
+        self.last = {shard: found / self._limit(_terms(results[shard]), results[shard].value) for shard, found in sums}
         for shard, result in results.items():
             self.last[shard] = _largest(self.last.get(shard, 0.0), self._own(result))
         return sorted(s for s, found in self.last.items() if not found <= self.slack.get(s, 1.0))
+
+    def _limit(self, terms: int, value: Any) -> float:
+        """Return the bound of so many terms; only mixtures on their own compute in float32."""
+        return limit(terms, self.precision if _stacked(value) is value else "float64")
 
     def _sums(self, results: Mapping[int, Result]) -> dict[int, float]:
         """Return the residual of each shard whose sums are known, in units of 2^-53 of the terms."""
@@ -291,7 +299,8 @@ class Invariants:
             self.total = _merged(estimator, [self.data[shard] for shard in sorted(self.data)])
         weight, data = self.total
         try:
-            return residual(_stacked(value), data, weight) / limit(BLOCK * len(self.data) + math.ceil(weight))
+            terms = BLOCK * len(self.data) + math.ceil(weight)
+            return residual(_stacked(value), data, weight) / self._limit(terms, value)
         except (ValueError, IndexError, TypeError, AttributeError):
             return math.inf
 

@@ -13,6 +13,7 @@ from mixle.utils.parallel.folding.inputs import (
     check_count,
     check_engine,
     check_fits,
+    check_precision,
     check_rows,
     check_weights,
     choose_encoder,
@@ -131,7 +132,7 @@ class LocalEncodedData(Handle):
     resources : Resources, optional
         Devices to plan for.
     engine, precision : optional
-        Only "numpy" and "float64" are taken.
+        "numpy"; "float64", or "float32" for E-steps that compute in float32 and add up in float64.
     num_chunks : int, optional
         Number of contiguous shards.
     sub_chunks : int
@@ -226,6 +227,7 @@ class LocalEncodedData(Handle):
                 "Give num_shards=K or num_chunks=K"
             )
         super().__init__(stack(LocalTransport(threads), policies or ()), source)
+        self.precision = check_precision(title, precision)
         self.observe(telemetry, run_id)
 
     @functools.cached_property
