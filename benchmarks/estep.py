@@ -42,3 +42,19 @@ def estep(yardstick: Path, workloads: list[str], repeats: int) -> None:
     table("One EM iteration", head, rows)
     if encodes:
         table("Encoding of tuples", ("", "ours, s", "yardstick, s", "ratio"), encodes)
+
+
+def precisions(yardstick: Path, workloads: list[str], repeats: int) -> None:
+    """Print CPU seconds of an EM iteration in float32 and in float64, and how far the log-likelihoods are apart."""
+    rows: list[tuple[str, ...]] = []
+    for name in workloads:
+        found: dict[str, list[dict[str, Any]]] = {"float64": [], "float32": []}
+        child = (HERE / "estep_child.py", "--yardstick", yardstick, "--workload", name)
+        for _ in range(repeats):
+            for precision, runs in found.items():
+                runs.append(run_json(*child, "--precision", precision))
+        wide, narrow = (median([run["cpu"] for run in found[precision]]) for precision in found)
+        scores = zip(found["float32"][0]["lls"], found["float64"][0]["lls"], strict=True)
+        apart = max(abs(a - b) / abs(b) for a, b in scores)
+        rows.append((name, f"{narrow:.4f}", f"{wide:.4f}", f"{narrow / wide:.2f}", f"{apart:.0e}"))
+    table("One EM iteration", ("", "float32, CPU s", "float64, CPU s", "ratio", "log-lik. apart (rel.)"), rows)

@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--yardstick", type=Path, required=True)
     parser.add_argument("--workload", choices=WORKLOADS, required=True)
     parser.add_argument("--reps", type=int, default=5)
+    parser.add_argument("--precision", choices=("float64", "float32"), default="float64")
     arguments = parser.parse_args()
     source = common(arguments.yardstick)
     rows, model = WORKLOADS[arguments.workload](source)
@@ -29,7 +30,7 @@ def main() -> None:
     del payload
     warm = LocalEncodedData(rows[:64], estimator=estimator)  # modules are loaded before memory is measured
     warm.pysp_seq_estimate(estimator, model)
-    handle = LocalEncodedData(rows, estimator=estimator)
+    handle = LocalEncodedData(rows, estimator=estimator, precision=arguments.precision)
     resident = source.rss_mb()
     source.reset_peak()
     scores = [handle.pysp_seq_log_density_sum(model)[1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from estep import IMPLEMENTATIONS, estep
+from estep import IMPLEMENTATIONS, estep, precisions
 from processes import HERE, median, run_json, table
 from startup import imports, pools
 
@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("what", nargs="*", help=f"any of {', '.join(names)} (default: all)")
     parser.add_argument("--yardstick", type=Path, help="folder with bench_limit.py and common.py")
     parser.add_argument("--workload", choices=IMPLEMENTATIONS, action="append", help="W1, W2, W3, W6 (default: all)")
+    parser.add_argument("--precision", choices=("float32",), help="compare E-steps in it with those of float64 (estep)")
     parser.add_argument("--repeats", type=int, default=3, help="alternations of both sides (default: 3)")
     arguments = parser.parse_args()
     wanted = arguments.what or list(names)
@@ -40,7 +41,8 @@ def main() -> None:
     folder = arguments.yardstick.resolve() if arguments.yardstick else None
     if "estep" in wanted:
         if folder:
-            estep(folder, arguments.workload or list(IMPLEMENTATIONS), arguments.repeats)
+            measure = precisions if arguments.precision else estep
+            measure(folder, arguments.workload or list(IMPLEMENTATIONS), arguments.repeats)
         else:
             print("estep: not measured, it needs --yardstick FOLDER")
     if "imports" in wanted:

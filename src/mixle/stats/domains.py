@@ -149,6 +149,9 @@ def floor_variance(mean: Any, variance: Any, min_covar: float | None) -> tuple[A
     `min_covar` is absolute. By default the floor is ``2^-80 (mean² + variance)``, and 1e-8 where that is zero: a
     maximum, so that EM stays monotone.
     """
+    plain = min_covar is None and type(mean) is float and type(variance) is float
+    if plain and 0.0 < VARIANCE_FLOOR * (mean * mean + variance) < variance:  # as below, without arrays
+        return variance, False
     if min_covar is not None:
         floor: Any = np.full_like(np.asarray(variance, float), min_covar)
     else:

@@ -16,6 +16,7 @@ __all__ = [
     "BLOCK",
     "Moments",
     "block_sum",
+    "exponentials",
     "merge_moments",
     "raw_moments",
     "scale_suff_stat",
@@ -50,6 +51,40 @@ def block_sum(values: np.ndarray, weights: np.ndarray | None = None) -> float:
             part = np.where(factor > 0.0, part, 0.0) * factor
         total += float(np.add.reduce(part))
     return total
+
+
+#: Exponentials below those of these are taken as 0: what is left of them after a division would be subnormal, and
+#: subnormal numbers make exponentials and products several times as slow.
+UNDERFLOW = {8: -690.0, 4: -80.0}
+
+
+def exponentials(x: np.ndarray) -> None:
+    """Replace `x` (float64 or float32) by its exponentials, 0 for those below 1e-299 (in float32 1e-34).
+
+    Examples
+    --------
+    >>> x = np.array([0.0, -600.0, -700.0, -np.inf])
+    >>> exponentials(x)
+    >>> x.tolist() == [1.0, np.exp(-600.0), 0.0, 0.0]
+    True
+    """
+    flat = x.reshape(-1)  # a copy, if `x` is not in one piece
+    low = flat < UNDERFLOW[x.itemsize]
+    count = np.count_nonzero(low)
+    if 3 * count > x.size:
+        kept = np.flatnonzero(np.logical_not(low, out=low))
+        values = np.exp(flat.take(kept))
+        flat.fill(0.0)
+        flat[kept] = values
+    elif count:
+        gone = np.flatnonzero(low)
+        flat[gone] = 0.0
+        np.exp(flat, out=flat)
+        flat[gone] = 0.0
+    else:
+        np.exp(flat, out=flat)
+    if not np.may_share_memory(flat, x):
+        np.copyto(x, flat.reshape(x.shape))
 
 
 class Moments(NamedTuple):

@@ -213,12 +213,14 @@ def sparse_labels(features: Features, plan: Plan, start: int, stop: int) -> tupl
     if features.sparse_at == (start, stop):
         return pair
     features.sparse_at = (start, stop)
-    columns = np.full((rows, slots), features.total_labels, dtype=np.int32)
+    columns = pair[0].indices.reshape(rows, slots)
     for position, slot in enumerate(plan.codes):
         found, where = features.codes(slot.index, start, stop)
+        if not isinstance(where, slice):
+            columns[:, position] = features.total_labels
         columns[where, position] = found
-    for half in pair:
-        half.indices[:] = columns.reshape(-1)
+    if not np.may_share_memory(pair[0].indices, pair[1].indices):
+        pair[1].indices[:] = pair[0].indices
     return pair
 
 

@@ -24,7 +24,7 @@ from mixle.stats.stacking.plan import Attached, Plan, attach
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.stacking.suits import FAR_ROW, holds, suits
 from mixle.stats.stacking.tree import Node, flatten, signature, unify
-from mixle.stats.sums import BLOCK, block_sum
+from mixle.stats.sums import BLOCK, block_sum, exponentials
 
 __all__ = ["Block", "Walk", "accumulate_given"]
 
@@ -284,7 +284,7 @@ class Walk:
 def _exponentials(out: np.ndarray, top: np.ndarray, cut: tuple[int, int]) -> None:
     part = out[cut[0] : cut[1]]
     np.subtract(part, top, out=part)
-    np.exp(part, out=part)
+    exponentials(part)
 
 
 def _multiply(out: np.ndarray, by: np.ndarray, cut: tuple[int, int]) -> None:
@@ -317,6 +317,9 @@ def _weighted(r: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 def _model_labels(node: Node) -> tuple[Any, ...]:
     leaf: Any = node.leaf
+    first = tuple(leaf.model_labels(node.members[0]))
+    if all(leaf.model_labels(dist) == first for dist in node.members[1:]):
+        return tuple(dict.fromkeys(first))
     names: dict[Any, None] = {}
     for dist in node.members:
         names.update(dict.fromkeys(leaf.model_labels(dist)))
