@@ -53,13 +53,13 @@ def block_sum(values: np.ndarray, weights: np.ndarray | None = None) -> float:
     return total
 
 
-#: Exponentials below those of these are taken as 0: what is left of them after a division would be subnormal, and
+#: Exponentials below that of this are taken as 0: what is left of them after a division would be subnormal, and
 #: subnormal numbers make exponentials and products several times as slow.
-UNDERFLOW = {8: -690.0, 4: -80.0}
+UNDERFLOW = -690.0
 
 
 def exponentials(x: np.ndarray) -> None:
-    """Replace `x` (float64 or float32) by its exponentials, 0 for those below 1e-299 (in float32 1e-34).
+    """Replace `x` by its exponentials; in float64 those below 1e-299 become 0.
 
     Examples
     --------
@@ -68,8 +68,11 @@ def exponentials(x: np.ndarray) -> None:
     >>> x.tolist() == [1.0, np.exp(-600.0), 0.0, 0.0]
     True
     """
+    if x.dtype != np.float64:  # where nothing is gained
+        np.exp(x, out=x)
+        return
     flat = x.reshape(-1)  # a copy, if `x` is not in one piece
-    low = flat < UNDERFLOW[x.itemsize]
+    low = flat < UNDERFLOW
     count = np.count_nonzero(low)
     if 3 * count > x.size:
         kept = np.flatnonzero(np.logical_not(low, out=low))
