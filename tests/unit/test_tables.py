@@ -307,6 +307,20 @@ def test_files_that_are_no_fits(fitted, tmp_path, change, message):
         mixle.load(place)
 
 
+def test_a_gap_that_a_cluster_never_had_does_not_exclude_it():
+    rng = np.random.default_rng(3)
+    light, heavy = rng.normal(2.0, 0.2, 100), rng.normal(9.0, 0.5, 100)
+    table = {"grams": np.append(light, heavy), "minutes": np.append(rng.normal(5, 1, 100), rng.normal(30, 1, 100))}
+    table["minutes"][0] = np.nan  # only ever among the light ones
+    fitted = mixle.fit(table, components=2, seed=1)
+    row = {"grams": [9.0], "minutes": [None]}
+    assert fitted.predict(row) == fitted.clusters[-1]
+    assert fitted.impute(row)["minutes"][0] == pytest.approx(30, abs=1)
+    told = fitted.explain(row)
+    assert "missing" in str(told)
+    assert np.isfinite(list(told.fields.values())).all()
+
+
 def test_a_row_is_explained(fitted):
     found = fitted.explain(frame(), 4)
     assert found.cluster == fitted.clusters[4]
