@@ -51,6 +51,8 @@ def law_text(law: Any, conversion: str = "") -> str:
 
 def _negative_binomial(law: Any) -> str:
     mean = float(law.r) * (1.0 - float(law.p)) / float(law.p)
+    if mean < 0.05 * float(law.r):  # the variance is the mean, all but 5 %: a Poisson
+        return f"{mean:.4g} on average"
     return f"{mean:.4g} on average, widely spread (r = {float(law.r):.3g})"
 
 
