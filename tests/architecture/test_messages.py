@@ -15,6 +15,12 @@ BUILTIN = {"ValueError", "TypeError", "RuntimeError", "KeyError", "ImportError",
 DOORS = ("mixle.tables", "mixle.sklearn", "mixle.inference.inferring", "mixle.inference.rules")
 DOORS += ("mixle.inference.selecting", "mixle.inference.bootstrapping", "mixle.inference.conditioning")
 DOORS += ("mixle.inference.imputing", "mixle.inference.using")
+DOORS += (
+    "mixle.stats.families",
+    "mixle.stats.keys",
+    "mixle.stats.combinators.record",
+    "mixle.stats.combinators.weighted",
+)
 #: Words that begin the advice of a message.
 ADVICE = re.compile(r"; |\b(must|pass|needs?|use|give|Install|make it|say which)\b|\bnot \{\}")
 #: What says nothing.

@@ -1,8 +1,12 @@
 """Temporary files of what the pages and the demo do end with the test."""
 
+import sys
 import tempfile
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))  # the pages are run by docs/notebooks.py
 
 
 @pytest.fixture(autouse=True)

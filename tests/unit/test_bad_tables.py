@@ -74,7 +74,10 @@ def test_what_no_rule_reads_is_named_at_every_door(what, door):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace('"format": 1', '"format": 2'), "this version reads up to 1: pip install --upgrade"),
+        (
+            lambda text: text.replace('"format": 1', '"format": 2'),
+            "reads up to 1: load it with that version",
+        ),
         (lambda text: text[: len(text) // 2], "is not a fit saved by mixle: it is no JSON"),
         (lambda _: json.dumps({"model": 3}), "is not a fit saved by mixle; fitted.save"),
         (lambda _: "a,b\n1,2\n", "is not a fit saved by mixle: it is no JSON"),

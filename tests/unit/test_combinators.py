@@ -163,7 +163,7 @@ def test_a_composite_needs_a_field_and_so_does_a_record():
         ({}, "Row 1, field 'x': the field is missing; the row has none"),
         ({"x": 0.0, "n": 1, "z": 1}, "Row 1, field 'z': the record has no such field; it has 'x', 'n'"),
         ({"x": 0.0, "m": 1}, "Row 1, field 'n': the field is missing; the row has 'x', 'm'"),
-        ((0.0, 1), "Row 1: (0.0, 1) is not a mapping with the fields 'x', 'n'"),
+        ((0.0, 1), "Row 1: (0.0, 1) is not a mapping; it needs the fields 'x', 'n'"),
     ],
 )
 def test_records_have_exactly_their_fields(row, message):

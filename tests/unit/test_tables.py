@@ -16,11 +16,12 @@ from mixle import stats
 from mixle.errors import EmptyDataError, RowError, SchemaError, SerializationError
 from mixle.inference import optimize
 from mixle.inference.rules import RULES, choose
-from mixle.stats import GammaEstimator, MixtureEstimator, RecordEstimator
+from mixle.stats import GammaEstimator, MixtureEstimator, NegativeBinomialDistribution, RecordEstimator
 from mixle.stats.counting import free_parameters
 from mixle.stats.label_column import LabelColumn
 from mixle.stats.reading import read_labels
 from mixle.tables.reading import read_file, table_columns
+from mixle.tables.words import law_text
 
 N = 200
 RNG = np.random.RandomState(3)
@@ -182,9 +183,9 @@ def test_schema_is_edited_by_name_or_estimator():
     assert [repr(told[name].full_estimator)[:8] for name in ("grams", "price")] == ["StudentT", "Optional"]
     with pytest.raises(SchemaError, match=r"no columns \['sugar'\]"):
         schema.replace(sugar="Gaussian")
-    with pytest.raises(SchemaError, match="'Gausian' is no family; there are Bernoulli, "):
+    with pytest.raises(SchemaError, match=r"'Gausian' is no family; did you mean 'Gaussian'\? There are Bernoulli, "):
         schema.replace(grams="Gausian")
-    with pytest.raises(SchemaError, match="PointMass needs arguments"):
+    with pytest.raises(SchemaError, match=r"PointMass needs arguments: pass mixle.stats.PointMassEstimator\("):
         schema.replace(grams="PointMass")
     with pytest.raises(SchemaError, match="3 is no family"):
         schema.replace(grams=3)
@@ -305,6 +306,30 @@ def test_files_that_are_no_fits(fitted, tmp_path, change, message):
     place.write_text(change(place.read_text()))
     with pytest.raises(SerializationError, match=message):
         mixle.load(place)
+
+
+def test_a_list_of_values_is_told_from_a_list_of_rows():
+    with pytest.raises(SchemaError, match=r"row 0 .* is no mapping or tuple but a single value; pass a column"):
+        mixle.fit([1.0, 2.0, 3.0], components=1)
+
+
+def test_counts_that_spread_as_a_poisson_are_not_called_widely_spread():
+    assert law_text(NegativeBinomialDistribution(1e8, 1e8 / (1e8 + 50.0))) == "50 on average"
+    assert "widely spread" in law_text(NegativeBinomialDistribution(2.0, 0.1))
+
+
+def test_a_gap_that_a_cluster_never_had_does_not_exclude_it():
+    rng = np.random.default_rng(3)
+    light, heavy = rng.normal(2.0, 0.2, 100), rng.normal(9.0, 0.5, 100)
+    table = {"grams": np.append(light, heavy), "minutes": np.append(rng.normal(5, 1, 100), rng.normal(30, 1, 100))}
+    table["minutes"][0] = np.nan  # only ever among the light ones
+    fitted = mixle.fit(table, components=2, seed=1)
+    row = {"grams": [9.0], "minutes": [None]}
+    assert fitted.predict(row) == fitted.clusters[-1]
+    assert fitted.impute(row)["minutes"][0] == pytest.approx(30, abs=1)
+    told = fitted.explain(row)
+    assert "missing" in str(told)
+    assert np.isfinite(list(told.fields.values())).all()
 
 
 def test_a_row_is_explained(fitted):

@@ -217,7 +217,7 @@ def _column(name: str, values: Any, cells: list[_Cell]) -> Any:
 def _optional(estimator: Any, missing: int) -> Any:
     from mixle.stats import OptionalEstimator
 
-    return OptionalEstimator(estimator, est_prob=True) if missing else estimator
+    return OptionalEstimator(estimator, est_prob=True, pseudo_count=0.5) if missing else estimator
 
 
 def _or_null(estimator: Any) -> Any:

@@ -265,16 +265,23 @@ def named_estimator(family: str, arguments: Mapping[str, Any]) -> Any:
     SchemaError
         For a name that is no family, and for one whose estimator needs other arguments.
     """
+    import inspect
+    from difflib import get_close_matches
+
     from mixle import stats
 
     if f"{family}Estimator" not in stats.__all__:
         names = [name.removesuffix("Estimator") for name in stats.__all__ if name.endswith("Estimator")]
-        raise SchemaError(f"{family!r} is no family; there are {', '.join(names)} and Ignored")
+        near = get_close_matches(family, [*names, "Ignored"], n=1)
+        meant = f"did you mean {near[0]!r}? There" if near else "there"
+        raise SchemaError(f"{family!r} is no family; {meant} are {', '.join(names)} and Ignored")
     kind = getattr(stats, f"{family}Estimator")
     try:
         return kind(**arguments)
     except TypeError:
-        raise SchemaError(f"{family} needs arguments: pass mixle.stats.{family}Estimator(...) itself") from None
+        needed = [name for name, p in inspect.signature(kind).parameters.items() if p.default is p.empty]
+        call = f"mixle.stats.{family}Estimator({', '.join(f'{name}=...' for name in needed) or '...'})"
+        raise SchemaError(f"{family} needs arguments: pass {call} itself in place of its name") from None
 
 
 def table_text(cells: Sequence[tuple[str, str, str]], rows: int) -> str:

@@ -99,7 +99,9 @@ def validate_estimator_keys(estimator: Any) -> None:
     _refuse_nested(estimator, None)
     for site in sites(estimator):
         if type(site.estimator).__name__ == "IgnoredEstimator":
-            raise KeyValidationError(f"{site.path}: the key {site.key!r} ties nothing, an Ignored part is never fitted")
+            raise KeyValidationError(
+                f"{site.path}: the key {site.key!r} ties nothing, an Ignored part is never fitted; give it none"
+            )
         known = first.setdefault(site.key, site)
         if known is not site:
             _compare(known, site)
@@ -114,7 +116,7 @@ def _refuse_nested(estimator: Any, outer: Any) -> None:
         if key is not None and outer is not None:
             kind = type(estimator).__name__
             raise KeyValidationError(
-                f"the key {key!r} of a {kind} lies inside a part tied as a whole by {outer!r}: keep one"
+                f"the key {key!r} of a {kind} lies inside a part tied as a whole by {outer!r}; pass one of them"
             )
     whole = keys if not isinstance(keys, tuple) else keys[1] if len(keys) == 2 else None
     for _, child in parts_of(estimator):
@@ -124,13 +126,19 @@ def _refuse_nested(estimator: Any, outer: Any) -> None:
 def _compare(a: Site, b: Site) -> None:
     both = f"{a.path} and {b.path}"
     if type(a.estimator) is not type(b.estimator):
-        raise KeyValidationError(f"the key {a.key!r} is used by different families: {both}")
+        raise KeyValidationError(
+            f"the key {a.key!r} is used by different families: {both}; give each family a key of its own"
+        )
     if a.role != b.role:
-        raise KeyValidationError(f"the key {a.key!r} is used for different roles: {both}")
+        raise KeyValidationError(
+            f"the key {a.key!r} is used for different roles: {both}; give each role a key of its own"
+        )
     left, right = (_settings(site) for site in (a, b))
     differing = [name for name in left if left[name] != right.get(name)]
     if differing:
-        raise KeyValidationError(f"the key {a.key!r} is used with different settings ({', '.join(differing)}): {both}")
+        raise KeyValidationError(
+            f"the key {a.key!r} is used with different settings ({', '.join(differing)}): {both}; make them equal"
+        )
 
 
 def _settings(site: Site) -> dict[str, Any]:
@@ -162,7 +170,9 @@ def _check_accumulator(estimator: Any, keyed: set[Any]) -> None:
     merge = getattr(estimator.accumulator_factory().make(), "key_merge", None)
     if merge is None:
         if keyed:
-            raise KeyValidationError(f"{type(estimator).__name__} has keys, but its accumulator has no key_merge")
+            raise KeyValidationError(
+                f"{type(estimator).__name__} has keys, but its accumulator has no key_merge; it needs one"
+            )
         return
     pooled: dict[Any, Any] = {}
     merge(pooled)
@@ -170,7 +180,7 @@ def _check_accumulator(estimator: Any, keyed: set[Any]) -> None:
     if found != keyed:
         odd = sorted(map(repr, found ^ keyed))
         kind = type(estimator).__name__
-        raise KeyValidationError(f"{kind} and its accumulator disagree about the keys {', '.join(odd)}")
+        raise KeyValidationError(f"{kind} and its accumulator disagree about the keys {', '.join(odd)}; pass them on")
 
 
 def tie(accumulator: Any) -> None:

@@ -90,6 +90,11 @@ def _of_rows(rows: Sequence[Any]) -> list[tuple[Any, Any]]:
     if not rows:
         raise EmptyDataError("the table has no rows; pass at least two")
     first = rows[0]
+    if not isinstance(first, (Mapping, tuple, list)):
+        raise SchemaError(
+            f"row 0 ({first!r:.60}) is no mapping or tuple but a single value; pass a column, {{'x': values}}, or fit "
+            "the values with mixle.inference.optimize"
+        )
     if isinstance(first, Mapping):
         for i, row in enumerate(rows):
             if not isinstance(row, Mapping) or set(row) != set(first):

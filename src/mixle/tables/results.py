@@ -352,7 +352,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
     if not isinstance(content.get("format"), int) or content["format"] > FORMAT:
         raise SerializationError(
             f"{os.fspath(path)} was written in format {content.get('format')!r} by mixle {content.get('version')}; "
-            f"this version reads up to {FORMAT}: pip install --upgrade mixle"
+            f"this version reads up to {FORMAT}: load it with that version or a newer one"
         )
     from mixle.stats import MixtureDistribution
 

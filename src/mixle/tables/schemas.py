@@ -46,7 +46,8 @@ class Field:
         """The estimator of the column, missing values included."""
         from mixle.stats import OptionalEstimator
 
-        return OptionalEstimator(self.estimator, est_prob=True) if self.missing else self.estimator
+        # Half a row each way (Jeffreys): a cluster whose rows all have a value does not exclude one that has none.
+        return OptionalEstimator(self.estimator, est_prob=True, pseudo_count=0.5) if self.missing else self.estimator
 
 
 class Schema:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from mixle.stats.reading import is_missing
+
 __all__ = ["explain_text", "law_text", "percent", "report_lines"]
 
 #: Most labels of a law that are named, and the share below which one is not worth a word.
@@ -49,6 +51,8 @@ def law_text(law: Any, conversion: str = "") -> str:
 
 def _negative_binomial(law: Any) -> str:
     mean = float(law.r) * (1.0 - float(law.p)) / float(law.p)
+    if mean < 0.05 * float(law.r):  # the variance is the mean, all but 5 %: a Poisson
+        return f"{mean:.4g} on average"
     return f"{mean:.4g} on average, widely spread (r = {float(law.r):.3g})"
 
 
@@ -130,6 +134,10 @@ def report_lines(fit: Any) -> list[str]:
     return lines
 
 
+def _value(value: Any) -> str:
+    return "missing" if is_missing(value) else f"{value!s:.40}"
+
+
 def explain_text(found: Any) -> str:
     """Return an `Explanation` in words.
 
@@ -143,6 +151,6 @@ def explain_text(found: Any) -> str:
     lines = [f"{first} before {second}; nats for it, or against:"]
     width = max(len(str(name)) for name in [*found.fields, "weight"])
     ranked = sorted(found.fields.items(), key=lambda item: -abs(item[1]))
-    lines += [f"  {name!s:<{width}}  {gain:+8.2f}  {found.row[name]!s:.40}" for name, gain in ranked]
+    lines += [f"  {name!s:<{width}}  {gain:+8.2f}  {_value(found.row[name])}" for name, gain in ranked]
     lines.append(f"  {'weight':<{width}}  {found.weight:+8.2f}")
     return "\n".join(lines)

@@ -61,7 +61,7 @@ class RecordEncoder(FieldsEncoder):
 
     def _check(self, i: int, row: Any, known: set[Any]) -> None:
         if not isinstance(row, Mapping):
-            raise ArityError(f"{row!r:.80} is not a mapping with the fields {_listed(self.fields)}", row=i)
+            raise ArityError(f"{row!r:.80} is not a mapping; it needs the fields {_listed(self.fields)}", row=i)
         for field in self.fields:
             if field not in row:
                 raise ArityError(f"the field is missing; the row has {_listed(row)}", row=i, fields=(field,))
@@ -93,10 +93,10 @@ def as_fields(fields: Any) -> dict[Any, Any]:
     else:
         names, parts = (list(part) for part in fields)
         if len(names) != len(parts):
-            raise ValueError(f"a Record was given {len(names)} field names and {len(parts)} parts")
+            raise ValueError(f"a Record was given {len(names)} field names and {len(parts)} parts; give each a name")
         found = dict(zip(names, parts, strict=True))
         if len(found) != len(names):
-            raise ValueError(f"a Record has a field name twice: {_listed(names)}")
+            raise ValueError(f"a Record has a field name twice: {_listed(names)}; give each its own")
     if not found:
         raise ValueError("a Record needs at least one field")
     return found

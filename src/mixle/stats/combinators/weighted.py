@@ -90,7 +90,7 @@ def _read_weights(attached: Sequence[Any]) -> np.ndarray:
     weights = read_numbers(attached, "Weighted")
     bad = np.flatnonzero(weights < 0.0)
     if bad.size:
-        raise RowError(f"the weight {attached[int(bad[0])]!r} is negative", "Weighted", int(bad[0]))
+        raise RowError(f"the weight {attached[int(bad[0])]!r} is negative; it must be ≥ 0", "Weighted", int(bad[0]))
     return weights
 
 

@@ -224,7 +224,7 @@ class BinomialEstimator(LeafEstimator):
         self.max_val = None if max_val is None else integer(max_val, "max_val")
         self.min_val = None if min_val is None else integer(min_val, "min_val")
         if self.max_val is not None and self.min_val is not None and self.max_val < self.min_val:
-            raise ValueError(f"max_val {max_val!r} is below min_val {min_val!r}")
+            raise ValueError(f"max_val {max_val!r} is below min_val {min_val!r}; pass one from {min_val!r} on")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None if suff_stat is None else nonnegative(suff_stat, "suff_stat")
         self.name, self.keys = name, keys

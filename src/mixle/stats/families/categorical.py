@@ -111,7 +111,7 @@ class CategoricalSampler(DistributionSampler):
         """Return a label, or a list of `size` labels."""
         labels = list(self.dist.pmap)
         if not labels:
-            raise ValueError("a Categorical without labels cannot be sampled")
+            raise ValueError("a Categorical without labels cannot be sampled; fit it to rows first")
         p = np.array(list(self.dist.pmap.values()))
         codes = self.rng.choice(len(labels), size=1 if size is None else size, p=p / p.sum())
         drawn = [labels[code] for code in codes]

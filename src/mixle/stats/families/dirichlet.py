@@ -34,12 +34,12 @@ class _Dirichlet(LinearLeaf):
     def encode(self, rows: Sequence[Any]) -> Rows:
         x = read_matrix(rows, self.name, self.dim)
         if len(x) and x.shape[1] < 2:
-            raise RowError("a row of shares has two entries or more", self.name, 0)
+            raise RowError("a row of shares needs two entries or more", self.name, 0)
         total = np.add.reduce(x, axis=1)
         odd = np.abs(total - 1.0) > SLACK
         if odd.any():
             row = int(np.argmax(odd))
-            raise RowError(f"the shares sum to {float(total[row])!r}, not to one: divide them by it", self.name, row)
+            raise RowError(f"the shares sum to {float(total[row])!r}, not to one; divide them by it", self.name, row)
         outside: np.ndarray = np.logical_or.reduce(x <= 0.0, axis=1)
         if outside.any():
             x = np.where(outside[:, None], 1.0 / x.shape[1], x)

@@ -59,7 +59,7 @@ class _DirichletMultinomial(Leaf):
         x = read_matrix(rows, self.name, self.dim, squared=True)
         broken = (x != np.floor(x)).any(axis=1)
         if broken.any():
-            raise RowError("the row holds something else than whole numbers", self.name, int(np.argmax(broken)))
+            raise RowError("the row holds no whole numbers; pass counts", self.name, int(np.argmax(broken)))
         outside: np.ndarray = (x < 0.0).any(axis=1) | (np.add.reduce(x, axis=1) != self.n)
         if outside.any():
             x = np.where(outside[:, None], np.eye(1, self.dim) * self.n, x)

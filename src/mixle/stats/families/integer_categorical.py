@@ -220,7 +220,7 @@ class IntegerCategoricalEstimator(LeafEstimator):
         self.min_val = None if min_val is None else integer(min_val, "min_val")
         self.max_val = None if max_val is None else integer(max_val, "max_val")
         if self.min_val is not None and self.max_val is not None and self.min_val > self.max_val:
-            raise ValueError(f"min_val {self.min_val} is above max_val {self.max_val}")
+            raise ValueError(f"min_val {self.min_val} is above max_val {self.max_val}; pass the smaller first")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None
         if suff_stat is not None:

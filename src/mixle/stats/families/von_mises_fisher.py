@@ -34,12 +34,12 @@ class _VonMisesFisher(LinearLeaf):
     def encode(self, rows: Sequence[Any]) -> Rows:
         x = read_matrix(rows, self.name, self.dim, squared=True)
         if len(x) and x.shape[1] < 2:
-            raise RowError("a direction has two entries or more", self.name, 0)
+            raise RowError("a direction needs two entries or more", self.name, 0)
         length = np.sqrt(np.add.reduce(x * x, axis=1))
         odd = np.abs(length - 1.0) > SLACK
         if odd.any():
             row = int(np.argmax(odd))
-            raise RowError(f"the vector has length {float(length[row])!r}, not one: divide it by it", self.name, row)
+            raise RowError(f"the vector has length {float(length[row])!r}, not one; divide it by that", self.name, row)
         return Rows(tuple(np.ascontiguousarray(x[:, j]) for j in range(x.shape[1])))
 
     def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:

@@ -130,7 +130,7 @@ class WeibullEstimator(PairEstimator):
         super().__init__(pseudo_count, suff_stat, name, keys)
         self.min_shape, self.max_shape = positive(min_shape, "min_shape"), positive(max_shape, "max_shape")
         if self.max_shape < self.min_shape:
-            raise ValueError(f"max_shape {max_shape!r} is below min_shape {min_shape!r}")
+            raise ValueError(f"max_shape {max_shape!r} is below min_shape {min_shape!r}; pass the smaller as min_shape")
         self.min_scale = positive(min_scale, "min_scale")
 
     def _estimate(self, stat: LocalSums) -> WeibullDistribution:
