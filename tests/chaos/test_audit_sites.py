@@ -143,7 +143,9 @@ def test_a_worker_that_is_wrong_now_and_then_is_named(chance):
             assert handle.pysp_seq_estimate(EST, START).digest() == CLEAN
             faults += len(handle.audit_receipts) - before
             rounds += 1
-            assert evidence.trials[culprit] < 20 / chance, f"{faults} faults in {rounds} rounds named nobody"
+            assert evidence.named or evidence.trials[culprit] < 20 / chance, (
+                f"{faults} faults in {rounds} rounds named nobody"
+            )
         heard = evidence.trials[culprit]
         print(f"intermittent {chance:g} | {faults} faults in {heard} statistics, {rounds} rounds | {evidence.named}")
         assert list(evidence.named) == [culprit]
