@@ -154,6 +154,24 @@ def arm(shard, site, fault):
     return True
 
 
+def arm_now_and_then(shard, chance, seed):
+    """Let a fraction of this worker's statistics come out wrong, each in a last bit of one of its sums."""
+    from mixle.utils.parallel.folding.tasks import Accumulate
+
+    rng = random.Random(seed)
+
+    def summed(original, task, *args):
+        value, *rest = original(task, *args)
+        if rng.random() < chance:
+            fault = Fault("mantissa 4", rng.randrange(1 << 30))
+            fault.bits = [rng.randrange(4)]  # far inside the envelope
+            fault.strike_one_of(arrays_of(value))
+        return (value, *rest), False
+
+    disarm()
+    armed.append(Once(Accumulate, "_sum", summed))
+
+
 def arm_here(site, fault):
     """Arm a fault in the driver."""
     from mixle.stats.latent.mixture import MixtureEstimator

@@ -90,7 +90,8 @@ def _whitenings(plan: Plan, found: dict[int, Normal], weights: np.ndarray) -> tu
             factor = np.linalg.cholesky(pooled)
         except np.linalg.LinAlgError:
             factor = np.diag(np.sqrt(np.diagonal(pooled)))
-        result.append(Whitening(centre, np.linalg.inv(factor), factor))
+        # of an upper triangle: rows are not exchanged, so that columns of unlike scales cost each other no digits
+        result.append(Whitening(centre, np.ascontiguousarray(np.linalg.inv(factor.T).T), factor))
     return tuple(result)
 
 

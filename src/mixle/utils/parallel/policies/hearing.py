@@ -224,10 +224,17 @@ class Hearing:
     def _discard(self, doubted: set[int], confirmed: Collection[int]) -> None:
         """Compute again what a doubted worker delivered in this round and nobody has confirmed.
 
-        Others compute it, or else the driver. Only where neither can does the delivery stand.
+        So it is with what a worker delivered unheard that was wrong inside the envelope only. Others compute it, or
+        else the driver. Only where neither can does the delivery stand.
         """
         held = {s: worker_of(self.kept.get(s, result), self.transport) for s, result in self.primary.items()}
-        lost = [s for s, worker in held.items() if worker in doubted and s not in confirmed]
+        unheard = held.keys() - self.audited
+        lost = [
+            shard
+            for shard, worker in held.items()
+            if shard not in confirmed and (worker in doubted or (worker in self.wrong and shard in unheard))
+        ]
+        doubted = doubted.union(self.wrong)
         trusted = [worker for worker in live_workers(self.transport) if worker not in doubted]
         found: dict[int, Result] = {}
         if lost and trusted:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Intake"]
 
 BY_DRIVER = "computed by the driver"
+UNLIKE = 2  # so many workers, or rounds of one, without the driver's model are no flipped bits
 
 
 class Intake:
@@ -41,6 +42,7 @@ class Intake:
         self.rows: dict[int, str] = {}
         self.told = True
         self.opaque: set[type] = set()
+        self.unlike = 0
         self.model: int | None = None
         self.seals: dict[int, str] = {}
 
@@ -95,6 +97,7 @@ class Intake:
             If rows changed wherever they are held.
         """
         misled = self._misled(results)
+        self._count(misled, results)
         wrong = {shard: "rows" for shard, one in sorted(results.items()) if not self._right_rows(one)}
         for shard, one in sorted(results.items()):
             if worker_of(one, self.transport) in misled:
@@ -124,15 +127,23 @@ class Intake:
         """Return the workers that have another model: what one says of its last shard goes for all."""
         return {worker_of(one, self.transport) for one in results.values() if not self._right_model(one)}
 
+    def _count(self, misled: set[int], results: Mapping[int, Result]) -> None:
+        """Add up the workers that have another model than the driver, as long as nobody has the driver's."""
+        told = {worker_of(one, self.transport) for one in results.values() if "model" in one.receipt}
+        if told:
+            self.unlike = self.unlike + len(misled) if told == misled else 0
+
     def _other_model(self, task: Task, shard: int, fresh: Result) -> tuple[Result, str]:
         """Return what this process computes instead of a worker that has another model after a second sending, too.
 
-        If both agree to the bit, no bit was flipped: the model's pickle is not the same everywhere, and is not looked
-        at any more.
+        If both agree to the bit, and no worker has the driver's model, no bit was flipped: the model's pickle is not
+        the same everywhere, and is not looked at any more. A flipped bit may also leave a statistic as it is.
         """
         own = self.recompute(task, shard)
         if own is not None and differ(own, fresh) is not None:
             return own, BY_DRIVER
+        if self.unlike < UNLIKE:
+            return fresh, "confirmed by the driver"
         self.opaque.add(type(getattr(task, "model", None)))
         return fresh, "left alone: models of this type have no digest that is the same everywhere"
 
