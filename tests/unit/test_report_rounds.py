@@ -75,6 +75,19 @@ def test_stamps_of_another_machine_are_not_used():
         assert record.e_step_seconds < 1.0  # no longer than the round, whatever the stamp says
 
 
+def test_a_clock_that_goes_back_leaves_no_negative_time_and_a_file_that_reads_back(tmp_path, monkeypatch):
+    path, stamps = tmp_path / "run.jsonl", iter(range(1000, 0, -1))
+    with Telemetry(path) as telemetry:
+        log = RoundLog(telemetry, "a")
+        monkeypatch.setattr(time, "perf_counter", lambda: float(next(stamps)))
+        run_round(log, lambda now: [result(0, 0, now, -1.0), result(1, 1, now, 1.0)], m_step=-0.25)
+        monkeypatch.undo()
+        log.close()
+    records = records_from_events(Telemetry(path).events())
+    assert [record.rank for record in records] == [0, 1]
+    assert all(seconds == 0.0 for record in records for seconds in [record.e_step_seconds, *phases(record).values()])
+
+
 def test_ranks_faults_memory_bytes_and_score():
     log = RoundLog(run_id="r")
     run_round(

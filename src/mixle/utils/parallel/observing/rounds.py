@@ -105,7 +105,7 @@ class RoundLog:
     def estimated(self, seconds: float) -> None:
         """Note the seconds of the round's M-step; the round is over."""
         if self._open is not None:
-            self._open.estimated += seconds
+            self._open.estimated += max(seconds, 0.0)
             self.finish()
 
     def finish(self) -> None:
@@ -190,7 +190,7 @@ _SUMMED = (
 
 def _record(of: _Round, rank: int, arrived: list[_Arrival], common: dict[str, Any], run_id: str | None) -> RankRecord:
     sums: dict[str, float] = {}
-    last, peak, rows = 0.0, 0.0, 0
+    last, peak, rows = of.started, 0.0, 0  # a clock that goes back leaves no negative time
     for result in arrived:
         receipt, rows = result.receipt, rows + result.rows
         for name in _SUMMED:
