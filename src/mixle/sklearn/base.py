@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mixle import errors
+
+if TYPE_CHECKING:
+    from mixle.tables.schemas import Schema
 
 __all__ = ["LAWS", "Estimator", "gaussian_estimator", "is_frame"]
 
@@ -67,6 +71,43 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             workers = max(1, usable_cpus() + 1 + workers)
         backend = self.backend or ("mp" if workers is not None and workers > 1 else "local")
         return backend, {} if workers is None or backend == "local" else {"num_workers": workers}
+
+    def _framed(self, X: Any, law: Any) -> Any:
+        """Return the rows of a frame by the schema that `law` is or that is inferred; None where `law` is of arrays.
+
+        Notes ``schema_``, and the names of the columns.
+        """
+        from mixle.tables import Schema, schema
+
+        self.schema_: Schema | None = None
+        if not (isinstance(law, Schema) or (law == "auto" and is_frame(X))):
+            return None
+        self.schema_ = law if isinstance(law, Schema) else schema(X)
+        read = self.schema_.read(X)  # before scikit-learn's checks, as it names what is wrong with a column
+        validate_data(self, X, skip_check_array=True)
+        return read
+
+    def _columns(self, X: Any, kind: Any) -> Any:
+        """Return the rows of an array or a frame of the form that was fitted."""
+        if self.schema_ is None:
+            return validate_data(self, X, dtype=kind, reset=False)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return self.schema_.read(X)
+
+    def _drawing(self, count: int, state: Any = None) -> Any:
+        """Return the source of `count` draws: `state`, or that of the estimator."""
+        check_is_fitted(self)
+        if count < 1:
+            raise ValueError(f"n_samples must be at least 1, not {count}")
+        chosen = self.random_state if state is None else state
+        return check_random_state(0 if chosen is None else chosen)
+
+    def _tags(self, law: Any) -> Any:
+        """Return the tags of an estimator of what `law` can read."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = not isinstance(law, str)
+        tags.input_tags.string = law == "auto" or not isinstance(law, str)
+        return tags
 
     def _free(self) -> int:
         from mixle.stats.counting import free_parameters

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mixle.sklearn.base import LAWS, Estimator, gaussian_estimator, is_frame
 from mixle.sklearn.sequences import Sequences, lengths_meant, sizes_of, together
-
-if TYPE_CHECKING:
-    from mixle.tables.schemas import Schema
 
 __all__ = ["HiddenMarkovModel"]
 
@@ -264,11 +260,7 @@ class HiddenMarkovModel(Estimator):
         ValueError
             For fewer than one observation.
         """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1, not {n_samples}")
-        chosen = self.random_state if random_state is None else random_state
-        rng = check_random_state(0 if chosen is None else chosen)
+        rng = self._drawing(n_samples, random_state)
         sampler = self.model_.sampler(int(rng.randint(2**31 - 1)))
         (path,) = sampler.states_of(np.array([n_samples]))
         (drawn,) = sampler.elements_along([path])
@@ -302,26 +294,17 @@ class HiddenMarkovModel(Estimator):
         return -2.0 * self.score(X, lengths=lengths) + self._free() * float(np.log(total))
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = not isinstance(self.emission, str)
-        tags.input_tags.string = self.emission == "auto" or not isinstance(self.emission, str)
-        return tags
+        return self._tags(self.emission)
 
     def _opened(self, X: Any, lengths: Any) -> Sequences:
         """Return the sequences of a fit, and note their form and the estimator of an observation."""
-        from mixle.tables import Schema, schema
-
         if isinstance(self.emission, str) and self.emission not in LAWS:
             raise ValueError(f"emission must be one of {', '.join(LAWS)}, a Schema or an estimator: {self.emission!r}")
         X, lengths, joined = together(X, lengths)
-        self.schema_: Schema | None = None
         self._flat = False
-        if isinstance(self.emission, Schema) or (self.emission == "auto" and is_frame(X)):
-            self._form = "frame"
-            self.schema_ = self.emission if isinstance(self.emission, Schema) else schema(X)
-            self.schema_.read(X)  # before scikit-learn's checks, as it names what is wrong with a column
-            validate_data(self, X, skip_check_array=True)
-            self._element = self.schema_.estimator()
+        self._framed(X, self.emission)
+        if self.schema_ is not None:
+            self._form, self._element = "frame", self.schema_.estimator()
         elif isinstance(X, list):
             self._form, self._element = "list", self._chosen(X)
         else:
@@ -361,12 +344,9 @@ class HiddenMarkovModel(Estimator):
     def _cut(self, X: Any, lengths: Any, joined: bool) -> Sequences:
         if self._form == "list":
             return Sequences(X, np.array([len(row) for row in X]), joined)
-        if self.schema_ is not None:
-            validate_data(self, X, skip_check_array=True, reset=False)
-            laid: Any = self.schema_.read(X)
-        else:
-            laid = validate_data(self, X, dtype=self._dtype(), reset=False)
-            laid = laid[:, 0] if self._flat else laid
+        laid = self._columns(X, self._dtype())
+        if self._flat:
+            laid = laid[:, 0]
         sizes = sizes_of(lengths, len(laid))
         ends = np.cumsum(sizes).tolist()
         return Sequences([laid[a:b] for a, b in zip([0, *ends], ends, strict=False)], sizes, joined)

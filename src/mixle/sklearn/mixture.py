@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mixle.sklearn.base import LAWS, Estimator, gaussian_estimator, is_frame
-
-if TYPE_CHECKING:
-    from mixle.tables.schemas import Schema
+from mixle.sklearn.base import LAWS, Estimator, gaussian_estimator
 
 __all__ = ["MixtureModel"]
 
@@ -247,10 +244,7 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         ValueError
             For fewer than one row.
         """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1, not {n_samples}")
-        rng = check_random_state(0 if self.random_state is None else self.random_state)
+        rng = self._drawing(n_samples)
         counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
         seeds = rng.randint(2**31 - 1, size=len(counts))
         drawn: list[Any] = []
@@ -283,26 +277,15 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         return float(-2.0 * scores.sum() + self._free() * np.log(len(scores)))
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        framed = self.law == "auto" or not isinstance(self.law, str)
-        tags.input_tags.allow_nan = not isinstance(self.law, str)
-        tags.input_tags.string = framed
-        return tags
+        return self._tags(self.law)
 
     def _opened(self, X: Any) -> tuple[Any, Any]:
         """Return the rows of the first fit and the estimator, after checking the parameters."""
-        from mixle.tables import Schema, schema
-
         if isinstance(self.law, str) and self.law not in LAWS:
             raise ValueError(f"law must be one of {', '.join(LAWS)}, or a Schema; not {self.law!r}")
-        if isinstance(self.law, Schema) or (self.law == "auto" and is_frame(X)):
-            chosen = self.law if isinstance(self.law, Schema) else schema(X)
-            read = chosen.read(X)  # before scikit-learn's checks, as it names what is wrong with a column
-            validate_data(self, X, skip_check_array=True)
-            self.schema_: Schema | None = chosen
-            return read, self._estimator()
-        rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        self.schema_ = None
+        rows = self._framed(X, self.law)
+        if rows is None:
+            rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         return rows, self._estimator()
 
     def _estimator(self) -> Any:
@@ -314,10 +297,7 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self)
-        if self.schema_ is None:
-            return validate_data(self, X, dtype=np.float64, reset=False)
-        validate_data(self, X, skip_check_array=True, reset=False)
-        return self.schema_.read(X)
+        return self._columns(X, np.float64)
 
     def _densities(self, rows: Any) -> np.ndarray:
         return np.asarray(self.model_.seq_log_density(self.model_.dist_to_encoder().seq_encode(rows)))

@@ -8,22 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.errors import RowError
 from mixle.stats.combinators.fields import plain_list
-from mixle.stats.combinators.missing import OptionalEncoder, OptionalRows, of_all_rows
-from mixle.stats.combinators.parts import is_latent, supported, update_part
-from mixle.stats.contract import (
-    Column,
-    DistributionSampler,
-    ParameterEstimator,
-    SequenceEncodableProbabilityDistribution,
-    SequenceEncodableStatisticAccumulator,
-    StatisticAccumulatorFactory,
-)
+from mixle.stats.combinators.missing import OptionalEncoder, OptionalRows
+from mixle.stats.combinators.wrapping import WrappingAccumulator, WrappingEstimator, WrappingFactory
+from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import fraction, nonnegative
 from mixle.stats.enumeration import ranked, refuse, united
 from mixle.stats.kinds import LOG_ZERO
-from mixle.stats.starts import seed_start, start_components, take_columns
 from mixle.stats.sums import block_sum
 
 __all__ = [
@@ -31,111 +22,48 @@ __all__ = [
     "OptionalDistribution",
     "OptionalEncoder",
     "OptionalEstimator",
-    "OptionalFactory",
     "OptionalRows",
     "OptionalSampler",
 ]
 
 
-class OptionalAccumulator(SequenceEncodableStatisticAccumulator):
+class OptionalAccumulator(WrappingAccumulator):
     """Statistic ``((missing weight, present weight), child's value)``."""
 
-    def __init__(self, accumulator: Any, missing_value: Any = None, keys: Any = None) -> None:
-        self.accumulator, self.missing_value, self.keys = accumulator, missing_value, keys
-        self.missing, self.present = 0.0, 0.0
+    part: ClassVar[str] = "dist"
 
-    def _count(self, x: OptionalRows, weights: np.ndarray) -> np.ndarray:
+    def __init__(self, accumulator: Any, missing_value: Any = None, keys: Any = None) -> None:
+        super().__init__(accumulator, keys)
+        self.missing_value = missing_value
+
+    def wraps(self, x: OptionalRows) -> OptionalRows:
+        """Return the rows: they are as the child sees them."""
+        return x
+
+    def weigh(self, x: OptionalRows, weights: np.ndarray, model: Any) -> np.ndarray:
+        """Count missing and present rows; the child sees the present ones."""
         if x.present is None:
-            self.present += block_sum(weights)
+            self.sums[1] += block_sum(weights)
             return weights
         known: np.ndarray = weights[x.present]
         absent = np.ones(x.count, bool)
         absent[x.present] = False
-        self.missing += block_sum(weights[absent])
-        self.present += block_sum(known)
+        self.sums[0] += block_sum(weights[absent])
+        self.sums[1] += block_sum(known)
         return known
 
-    def seq_update(self, x: OptionalRows, weights: np.ndarray, estimate: Any) -> None:
-        """Count missing and present rows; the child sees the present ones."""
-        known = self._count(x, weights)
-        try:
-            update_part(self.accumulator, x.payload, known, None if estimate is None else estimate.dist)
-        except RowError as error:
-            raise of_all_rows(error, x.present) from None
+    def pack(self, child: Any) -> tuple[tuple[float, float], Any]:
+        """Return the statistic."""
+        return (self.sums[0], self.sums[1]), child
 
-    def seq_initialize(self, x: OptionalRows, weights: np.ndarray, rng: Any) -> None:
-        """Count missing and present rows; the child is started on the present ones."""
-        known = self._count(x, weights)
-        try:
-            self.accumulator.seq_initialize(x.payload, known, rng)
-        except RowError as error:
-            raise of_all_rows(error, x.present) from None
-
-    def supported_rows(self, x: OptionalRows) -> np.ndarray | None:
-        """Return which rows are missing or supported by the child, shape (n,), or None for all."""
-        mask = supported(self.accumulator, x.payload)
-        if mask is None or x.present is None:
-            return mask
-        result = np.ones(x.count, bool)
-        result[x.present] = mask
-        return result
-
-    def start(self, enc: OptionalRows, draws: np.ndarray, centres: Any, p: float, weights: Any = None) -> None:
-        """Add the rows whose draw is below `p`, the child's mixtures starting from seeded centres."""
-        known = self._count(enc, np.where(draws < p, 1.0 if weights is None else weights, 0.0))
-        try:
-            self.accumulator.start(enc.payload, np.zeros(len(known)), centres, 1.0, known)
-        except RowError as error:
-            raise of_all_rows(error, enc.present) from None
-
-    def combine(self, suff_stat: Any) -> OptionalAccumulator:
-        """Add another statistic."""
-        (missing, present), child = suff_stat
-        self.missing, self.present = self.missing + float(missing), self.present + float(present)
-        self.accumulator.combine(child)
-        return self
-
-    def value(self) -> tuple[tuple[float, float], Any]:
-        """Return ``((missing weight, present weight), child's value)``."""
-        return (self.missing, self.present), self.accumulator.value()
-
-    def from_value(self, x: Any) -> OptionalAccumulator:
-        """Replace the statistic."""
-        (missing, present), child = x
-        self.missing, self.present = float(missing), float(present)
-        self.accumulator.from_value(child)
-        return self
-
-    def scale(self, c: float) -> OptionalAccumulator:
-        """Scale the weights and the child."""
-        self.accumulator.scale(c)
-        self.missing, self.present = self.missing * c, self.present * c
-        return self
-
-    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
-        """Pool the whole under its key, then the child under its own."""
-        super().key_merge(stats_dict)
-        self.accumulator.key_merge(stats_dict)
-
-    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
-        """Take the pooled whole, then the child's pooled statistic."""
-        super().key_replace(stats_dict)
-        self.accumulator.key_replace(stats_dict)
+    def unpack(self, value: Any) -> tuple[Any, tuple[float, ...]]:
+        """Return the child's statistic and the weights."""
+        weights, child = value
+        return child, weights
 
     def acc_to_encoder(self) -> OptionalEncoder:
         """Return the encoder."""
         return OptionalEncoder(self.accumulator.acc_to_encoder(), self.missing_value)
-
-
-class OptionalFactory(StatisticAccumulatorFactory):
-    """Factory of `OptionalAccumulator`."""
-
-    def __init__(self, factory: Any, missing_value: Any = None, keys: Any = None) -> None:
-        self.factory, self.missing_value, self.keys = factory, missing_value, keys
-
-    def make(self) -> OptionalAccumulator:
-        """Return a fresh accumulator."""
-        return OptionalAccumulator(self.factory.make(), self.missing_value, self.keys)
 
 
 class OptionalDistribution(SequenceEncodableProbabilityDistribution):
@@ -247,7 +175,7 @@ class OptionalSampler(DistributionSampler):
         return drawn[0] if size is None else drawn
 
 
-class OptionalEstimator(ParameterEstimator):
+class OptionalEstimator(WrappingEstimator):
     """Estimator of an `OptionalDistribution`.
 
     Parameters
@@ -272,6 +200,7 @@ class OptionalEstimator(ParameterEstimator):
     0.25
     """
 
+    part: ClassVar[str] = "estimator"
     _laws: ClassVar[tuple[str, ...]] = ("dist",)
     _fields = ("estimator",)
     _keyword_fields = ("missing_value", "est_prob", "pseudo_count", "name", "keys")
@@ -289,9 +218,10 @@ class OptionalEstimator(ParameterEstimator):
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name, self.keys = name, keys
 
-    def accumulator_factory(self) -> OptionalFactory:
+    def accumulator_factory(self) -> WrappingFactory:
         """Return the factory."""
-        return OptionalFactory(self.estimator.accumulator_factory(), self.missing_value, self.keys)
+        factory = self.estimator.accumulator_factory()
+        return WrappingFactory(OptionalAccumulator, factory, self.missing_value, self.keys)
 
     def estimate(self, nobs: float | None, suff_stat: Any) -> OptionalDistribution:
         """Return the fitted distribution; the child is told the weight of present rows."""
@@ -304,26 +234,9 @@ class OptionalEstimator(ParameterEstimator):
             p = float((missing + extra) / total) if total > 0.0 else 0.5
         return OptionalDistribution(dist, p, self.missing_value, self.name, self.keys)
 
-    def keep_empty(self, model: OptionalDistribution, previous: Any, suff_stat: Any) -> OptionalDistribution:
-        """Return `model` with the empty components of its child as they were in `previous`."""
-        if not (is_latent(self.estimator) and isinstance(previous, OptionalDistribution)):
-            return model
-        kept = self.estimator.keep_empty(model.dist, previous.dist, suff_stat[1])
-        return OptionalDistribution(kept, model.p, model.missing_value, model.name, model.keys)
-
-    @property
-    def start_parts(self) -> tuple[Any, ...]:
-        """Return the parts that a start may seed centres for."""
-        return (self.estimator,)
-
-    def seed_start(self, columns: list[Column], rng: Any) -> Any:
-        """Return seeds of the child's mixtures on the sampled rows that have a value."""
-        masks = [column.missing for column in columns if column.missing is not None]
-        if not start_components(self.estimator):
-            return None
-        there = ~np.logical_and.reduce(masks) if len(masks) == len(columns) and masks else None
-        kept = columns if there is None or not there.any() else list(take_columns(columns, np.flatnonzero(there)))
-        return seed_start(self.estimator, kept, rng)
+    def child_value(self, suff_stat: Any) -> Any:
+        """Return the child's part of a statistic."""
+        return suff_stat[1]
 
     def stack_node(self) -> tuple[str, Any]:
         """Return how this part stacks over a component axis."""

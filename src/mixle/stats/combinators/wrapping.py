@@ -106,7 +106,7 @@ class WrappingAccumulator(SequenceEncodableStatisticAccumulator):
         self.sums = [0.0] * self.width
 
     @abstractmethod
-    def weigh(self, x: WrappedRows, weights: np.ndarray, model: Any) -> np.ndarray:
+    def weigh(self, x: Any, weights: np.ndarray, model: Any) -> np.ndarray:
         """Add to the sums, and return the weights of the rows that the child sees; `model` may be None."""
 
     @abstractmethod
@@ -117,9 +117,9 @@ class WrappingAccumulator(SequenceEncodableStatisticAccumulator):
     def unpack(self, value: Any) -> tuple[Any, tuple[float, ...]]:
         """Return (child's statistic, sums) of a statistic."""
 
-    def wraps(self, x: WrappedRows) -> OptionalRows:
+    def wraps(self, x: Any) -> OptionalRows:
         """Return the rows as the child sees them."""
-        return x.rows
+        return x.rows  # type: ignore[no-any-return]
 
     def seq_update(self, x: Any, weights: np.ndarray, estimate: Any) -> None:
         """Add encoded rows under the model `estimate`, or None where the child needs none.
