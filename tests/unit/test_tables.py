@@ -14,7 +14,7 @@ import pytest
 import mixle
 from mixle import stats
 from mixle.errors import EmptyDataError, RowError, SchemaError, SerializationError
-from mixle.inference import optimize
+from mixle.inference import bic, optimize
 from mixle.inference.rules import RULES, choose
 from mixle.stats import GammaEstimator, MixtureEstimator, NegativeBinomialDistribution, RecordEstimator
 from mixle.stats.counting import free_parameters
@@ -111,6 +111,16 @@ RULED = [
     ([1, 2, 3] * 20, "IntegerCategorical", "whole numbers 1 to 3, 3 different"),
     (RNG.poisson(9.0, 500), "Poisson", "counts"),
     (RNG.negative_binomial(1, 0.05, 500), "NegativeBinomial", "counts"),
+    (
+        np.append(np.random.RandomState(8).poisson(9.0, 500), np.zeros(100)),
+        "ZeroInflated",
+        "zeros of their own, beside Poisson, the BIC",
+    ),
+    (
+        np.append(np.random.RandomState(8).negative_binomial(4, 0.1, 500), np.zeros(100)),
+        "ZeroInflated",
+        "beside NegativeBinomial, the BIC",
+    ),
     (2000 + RNG.poisson(30.0, 500), "Gaussian", "numbers"),
     (500 + RNG.poisson(30.0, 500), "Gaussian", "far from 0"),
     (RNG.randint(-40, 40, 500), "Gaussian", "numbers -40 to 39"),
@@ -127,6 +137,32 @@ def test_rules(values, family, reason):
     found = choose("x", values)
     assert found.family == family
     assert reason in found.reason
+
+
+def test_zeros_of_their_own_are_proposed_from_a_gain_of_10_on():
+    """Planted zeros, on both sides of the threshold; the criterion is computed anew, by EM."""
+    counts = np.random.RandomState(8).poisson(8.0, 700)
+    counts, sides = counts[counts > 0], []
+    for planted in range(9):
+        rows = np.append(counts, np.zeros(planted, int)).tolist()
+        laws = (stats.PoissonEstimator(), stats.ZeroInflatedEstimator(stats.PoissonEstimator()))
+        fits = [optimize(rows, law, max_its=500, delta=1e-9, init_p=1.0, out=None) for law in laws]
+        plain, own = (bic(model, rows) for model in fits)
+        found = choose("x", rows)
+        assert found.family == ("ZeroInflated" if plain - own > 10.0 else "Poisson")
+        if found.family == "ZeroInflated":
+            assert f"the BIC is {plain - own:.4g} lower" in found.reason
+        sides.append(found.family)
+    assert set(sides) == {"Poisson", "ZeroInflated"} == {sides[0], sides[-1]}
+
+
+def test_a_column_with_zeros_of_their_own_is_fitted():
+    counts = [*np.random.RandomState(8).poisson(8.0, 300).tolist(), *[0] * 100, None]
+    fitted = mixle.fit({"calls": counts}, components=1)
+    assert fitted.schema["calls"].family == "ZeroInflated"
+    law = fitted.model.components[0].dists[0].dist
+    assert law.pi == pytest.approx(0.25, abs=1e-3)
+    assert law.base.lam == pytest.approx(8.0, abs=0.5)
 
 
 BAD = [
