@@ -13,6 +13,7 @@ __all__ = [
     "Enumerator",
     "Listed",
     "NucleusResult",
+    "bags",
     "integers",
     "mixed",
     "moved",
@@ -20,6 +21,7 @@ __all__ = [
     "ranked",
     "refuse",
     "sequences",
+    "staged",
     "united",
 ]
 
@@ -264,29 +266,92 @@ def united(streams: Sequence[Iterator[Outcome]]) -> Iterator[Outcome]:
     return heapq.merge(*streams, key=lambda item: -item[1])
 
 
+def staged(outer: Iterator[Outcome], inner: Callable[[Any, float], Iterator[Outcome]]) -> Iterator[Outcome]:
+    """Yield what follows from each outcome of `outer`, none of it more probable than that outcome."""
+    heap: list[tuple[float, int, Any, Iterator[Outcome]]] = []
+
+    def push(order: int, stream: Iterator[Outcome]) -> None:
+        found = next(stream, None)
+        if found is not None:
+            heapq.heappush(heap, (-found[1], order, found[0], stream))
+
+    ahead, opened = next(outer, None), 0
+    while heap or ahead is not None:
+        while ahead is not None and (not heap or -heap[0][0] < ahead[1]):
+            push(opened, inner(*ahead))
+            ahead, opened = next(outer, None), opened + 1
+        if heap:
+            cost, order, value, stream = heapq.heappop(heap)
+            yield value, -cost
+            push(order, stream)
+
+
 def sequences(element: Iterator[Outcome], lengths: Iterator[Outcome]) -> Iterator[tuple[list[Any], float]]:
     """Yield lists of independent elements of a random length."""
     known = _Known(element)
-    best = known.at(0)
-    heap: list[tuple[float, int, list[Any], Iterator[tuple[tuple[Any, ...], float]]]] = []
 
-    def push(length: int, stream: Iterator[tuple[tuple[Any, ...], float]]) -> None:
-        found = next(stream, None)
-        if found is not None:
-            heapq.heappush(heap, (-found[1], length, list(found[0]), stream))
+    def lists(length: Any, score: float) -> Iterator[Outcome]:
+        return ((list(found), total) for found, total in _walked([known] * int(length), score))
 
-    ahead = next(lengths, None)
-    while heap or ahead is not None:
-        # a list is never more probable than its length
-        while ahead is not None and (not heap or -heap[0][0] < ahead[1]):
-            length, score = int(ahead[0]), ahead[1]
-            if length == 0 or best is not None:
-                push(length, _walked([known] * length, score))
-            ahead = next(lengths, None)
-        if heap:
-            cost, length, values, stream = heapq.heappop(heap)
-            yield values, -cost
-            push(length, stream)
+    return staged(lengths, lists)
+
+
+def bags(element: Iterator[Outcome], totals: Iterator[Outcome]) -> Iterator[tuple[list[tuple[Any, int]], float]]:
+    """Yield bags, lists of pairs (value, count), of a random total."""
+    known = _Known(element)
+    return staged(totals, lambda total, score: _bags(known, int(total), score))
+
+
+def _bags(known: _Known, total: int, base: float) -> Iterator[Outcome]:
+    """Yield the bags of one total.
+
+    The logarithm of their probability is M-concave in the counts (K. Murota, "Discrete Convex Analysis", 2003), so
+    that bags above any level hang together by exchanges of one value for another, the mode among them.
+    """
+
+    def score(counts: tuple[int, ...]) -> float:
+        parts = (n * known.found[i][1] - math.lgamma(n + 1.0) for i, n in enumerate(counts) if n)
+        return base + math.fsum((math.lgamma(total + 1.0), *parts))
+
+    mode = _mode(known, total)
+    if mode is None:
+        return
+    heap, seen = [(-score(mode), mode)], {mode}
+    while heap:
+        cost, counts = heapq.heappop(heap)
+        yield [(known.found[i][0], n) for i, n in enumerate(counts) if n], -cost
+        width = len(counts) + (total > 0 and known.at(len(counts)) is not None)
+        for source, n in enumerate(counts):
+            for target in range(width if n else 0):
+                near = [*counts, 0]
+                near[source] -= 1
+                near[target] += 1
+                while near and not near[-1]:
+                    near.pop()
+                found = tuple(near)
+                if found not in seen:
+                    seen.add(found)
+                    heapq.heappush(heap, (-score(found), found))
+
+
+def _mode(known: _Known, total: int) -> tuple[int, ...] | None:
+    """Return the counts of the most probable bag, a value at a time to where it gains most; None without values."""
+    counts: list[int] = []
+    gains: list[tuple[float, int]] = []
+    for _ in range(total):
+        if not counts or counts[-1]:  # values come by falling probability: the first without a count gains most
+            found = known.at(len(counts))
+            if found is not None:
+                heapq.heappush(gains, (-found[1], len(counts)))
+                counts.append(0)
+        if not gains:
+            return None
+        _, best = gains[0]
+        counts[best] += 1
+        heapq.heapreplace(gains, (math.log(counts[best] + 1.0) - known.found[best][1], best))
+    while counts and not counts[-1]:
+        counts.pop()
+    return tuple(counts)
 
 
 def mixed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,6 +24,7 @@ from mixle.stats.combinators.routing import (
 )
 from mixle.stats.contract import DataSequenceEncoder, SequenceEncodableProbabilityDistribution
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
+from mixle.stats.enumeration import refuse, staged
 from mixle.stats.sums import signed_suff_stat
 
 __all__ = [
@@ -235,6 +236,19 @@ class ConditionalDistribution(SequenceEncodableProbabilityDistribution):
     def has_given(self) -> bool:
         """Return whether there is a law of what is given."""
         return not isinstance(self.given_dist, NullDistribution)
+
+    def outcomes(self) -> Iterator[tuple[Any, float]]:
+        """Return the pairs, the most probable first."""
+        if not self.has_given:
+            raise refuse(self, "without a law of what is given its scores are no probabilities of pairs")
+        for law in self.part_laws:
+            law.outcomes()  # says here, not on the way, that it has no list
+
+        def pairs(given: Any, score: float) -> Iterator[tuple[Any, float]]:
+            law = self.dmap.get(given, self.default_dist if self.has_default else None)
+            return iter(()) if law is None else (((given, v), score + own) for v, own in law.outcomes())
+
+        return staged(self.given_dist.outcomes(), pairs)
 
     @property
     def part_laws(self) -> list[Any]:

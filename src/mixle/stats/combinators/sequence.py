@@ -193,10 +193,14 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
         return Decomposition(DecompAxis.SEQUENCE, 1, ReductionOp.SUM)
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
-        """Return the lists, the most probable first."""
+        """Return the rows, the most probable first."""
         if self.len_normalized or isinstance(self.len_dist, NullDistribution):
-            raise refuse(self, "without a law of lengths, or divided by them, its scores are no probabilities of lists")
-        return sequences(self.dist.outcomes(), self.len_dist.outcomes())
+            raise refuse(self, "without a law of lengths, or divided by them, its scores are no probabilities of rows")
+        return self._listed(self.dist.outcomes(), self.len_dist.outcomes())
+
+    def _listed(self, elements: Iterator[Any], totals: Iterator[Any]) -> Iterator[tuple[Any, float]]:
+        """Return the rows of these outcomes."""
+        return sequences(elements, totals)
 
     def dist_to_encoder(self) -> SequenceEncoder:
         """Return the encoder."""

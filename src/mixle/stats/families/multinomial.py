@@ -21,7 +21,7 @@ from mixle.stats.combinators.sequence import (
     SequenceSampler,
 )
 from mixle.stats.contract import Column
-from mixle.stats.enumeration import refuse
+from mixle.stats.enumeration import bags
 from mixle.stats.reading import read_integers
 from mixle.stats.special import log_factorial
 from mixle.stats.sums import signed_suff_stat
@@ -259,9 +259,8 @@ class MultinomialDistribution(SequenceDistribution):
     (-2.0, -2.69314718056)
     """
 
-    def outcomes(self) -> Iterator[tuple[Any, float]]:
-        """Raise: the number of orders of a bag does not fall with the probabilities of its values."""
-        raise refuse(self, "bags are not listed by their probability")
+    def _listed(self, elements: Iterator[Any], totals: Iterator[Any]) -> Iterator[tuple[Any, float]]:
+        return bags(elements, totals)
 
     def dist_to_encoder(self) -> MultinomialEncoder:
         """Return the encoder."""
