@@ -146,7 +146,7 @@ def test_zeros_of_their_own_are_proposed_from_a_gain_of_10_on():
     for planted in range(9):
         rows = np.append(counts, np.zeros(planted, int)).tolist()
         laws = (stats.PoissonEstimator(), stats.ZeroInflatedEstimator(stats.PoissonEstimator()))
-        fits = [optimize(rows, law, max_its=500, delta=1e-9, init_p=1.0, out=None) for law in laws]
+        fits = [optimize(rows, law, max_its=500, delta=1e-9, out=None) for law in laws]
         plain, own = (bic(model, rows) for model in fits)
         found = choose("x", rows)
         assert found.family == ("ZeroInflated" if plain - own > 10.0 else "Poisson")

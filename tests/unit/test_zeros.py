@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 import mixle.stats as st
 from bits import bits, statistic
@@ -217,3 +217,17 @@ def test_numpy_rows_and_numbers_of_any_type_are_the_same_rows():
     whole = d.seq_log_density(encoder.seq_encode(COUNTS))
     for rows in (np.array(COUNTS), np.array(COUNTS, float), [np.int64(x) for x in COUNTS], np.array(COUNTS, object)):
         assert bits(d.seq_log_density(encoder.seq_encode(rows))) == bits(whole)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_start_without_a_zero_does_not_close_the_door_to_zeros(seed):
+    """The likeliest share has a closed equation: that of the zeros the base law does not explain."""
+    counts = np.random.RandomState(8).poisson(8.0, 700)
+    rows = [*counts[counts > 0].tolist(), *[0] * 8]
+    model = optimize(
+        rows, st.ZeroInflatedEstimator(st.PoissonEstimator()), max_its=2000, delta=1e-12, out=None, seed=seed
+    )
+    positive = np.array(rows)[np.array(rows) > 0]
+    rate = brentq(lambda lam: lam / -np.expm1(-lam) - positive.mean(), 1.0, 20.0)
+    assert model.base.lam == pytest.approx(rate, rel=1e-6)
+    assert model.pi == pytest.approx(1.0 - len(positive) / len(rows) / -np.expm1(-rate), rel=1e-4)

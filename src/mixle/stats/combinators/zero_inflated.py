@@ -33,6 +33,11 @@ __all__ = [
 ]
 
 
+#: Share of the rows that are no zero which a start counts as structural ones too: a start that happens to keep no zero
+#: would set the share of structural zeros to 0, which EM never leaves.
+OPEN = 0.01
+
+
 class ZeroInflatedEncoder(WrappingEncoder):
     """The child's encoder, and which rows are zero."""
 
@@ -47,7 +52,23 @@ class ZeroInflatedAccumulator(WrappingAccumulator):
 
     def __init__(self, accumulator: Any, start: float = 0.5, keys: Any = None) -> None:
         super().__init__(accumulator, keys)
-        self.start_share = start
+        self.start_share, self._begins = start, False
+
+    def seq_initialize(self, x: Any, weights: np.ndarray, rng: Any) -> None:
+        """Add encoded rows before there is a model."""
+        self._begins = True
+        try:
+            super().seq_initialize(x, weights, rng)
+        finally:
+            self._begins = False
+
+    def start(self, enc: Any, draws: np.ndarray, centres: Any, p: float, weights: Any = None) -> None:
+        """Add the rows whose draw is below `p`, the child's mixtures starting from seeded centres."""
+        self._begins = True
+        try:
+            super().start(enc, draws, centres, p, weights)
+        finally:
+            self._begins = False
 
     def weigh(self, x: WrappedRows, weights: np.ndarray, model: Any) -> np.ndarray:
         """Return what each row weighs for the child: the chance that it is no structural zero."""
@@ -61,6 +82,8 @@ class ZeroInflatedAccumulator(WrappingAccumulator):
             share = model.structural(x)
         structural = share * weights
         self.sums[0] += block_sum(structural)
+        if self._begins:
+            self.sums[0] += OPEN * self.start_share * block_sum(np.where(zero, 0.0, weights))
         self.sums[1] += block_sum(weights)
         return np.asarray((1.0 - share) * weights)
 
