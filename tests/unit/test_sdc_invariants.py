@@ -214,3 +214,31 @@ def test_a_component_that_won_no_row_trips_no_check(name):
         assert nobs == len(model.rows)
         found = rounds.invariants.total_residual(estimator, value)
         assert found is None or found <= 1.0
+
+
+def test_signed_features_that_cancel_are_measured_by_their_size():
+    """Sines that add up to nearly nothing leave a rounding error that is large beside their sum."""
+    angles = np.random.RandomState(4).vonmises(0.0, 2.0, 400)
+    rows = np.concatenate([angles, -angles])
+    estimator = st.MixtureEstimator([st.VonMisesEstimator()] * 2)
+    rounds = Rounds(rows, estimator, shards=1)
+    model = st.MixtureDistribution([st.VonMisesDistribution(0.4, 2.0), st.VonMisesDistribution(-0.3, 2.5)], [0.5, 0.5])
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    (_, data), sizes = rounds.invariants.data[0], rounds.invariants.sizes[0]
+    assert abs(data.slots[0].sums[0, 1]) < 1e-12 * sizes.slots[0].sums[0, 1]
+    np.testing.assert_allclose(sizes.slots[0].sums[0], np.abs([np.cos(rows), np.sin(rows)]).sum(axis=1), rtol=1e-13)
+    results[0].value.slots[0].sums[1, 1] += 1e-12 * sizes.slots[0].sums[0, 1]
+    assert rounds.broken(model, results) == [0]
+
+
+def test_a_scatter_that_is_summed_again_far_from_zero_keeps_its_mean():
+    """Its second pass is about a mean that was rounded: what that took away is not lost."""
+    rows = 1.7e9 + np.random.RandomState(4).normal(size=200)
+    rows[:3] = 1.7e9 + 9.0 + np.array([0.0, 2.0, 2.0]) * 2.0**-21
+    estimator = st.MixtureEstimator([st.GaussianEstimator()] * 2)
+    rounds = Rounds(rows, estimator, shards=1)
+    near = st.GaussianDistribution(1.7e9 + 9.0, 1e-3)
+    model = st.MixtureDistribution([st.GaussianDistribution(1.7e9, 1.0), near], [0.5, 0.5])
+    assert rounds.broken(model) == []
+    assert rounds.invariants.last[0] < 0.5

@@ -20,7 +20,7 @@ import numpy as np
 
 from mixle.stats.precision import FLOAT32, FLOAT64
 
-__all__ = ["Watch", "current", "watching"]
+__all__ = ["Watch", "current", "sizes_wanted", "sizing", "watching"]
 
 BOUND = 64.0  # units of the precision that is computed in
 #: One block in so many is checked; which ones moves on with the phase, so that all are in so many rounds.
@@ -144,6 +144,37 @@ def watching(phase: int) -> Iterator[Watch]:
         yield watch
     finally:
         _state.watch = before
+
+
+@contextmanager
+def sizing() -> Iterator[None]:
+    """Let the linear features of every E-step that this thread runs meanwhile count by their size, without a sign.
+
+    Of a mixture of one component, whose responsibilities are one whatever its densities are, the sums are then the
+    terms that rounding errors of its own sums are measured by.
+
+    Examples
+    --------
+    >>> from mixle.stats import MixtureDistribution, VonMisesDistribution
+    >>> single = MixtureDistribution([VonMisesDistribution(0.0, 1.0)], [1.0])
+    >>> rows = single.dist_to_encoder().seq_encode([1.0, -1.0])
+    >>> def sines():
+    ...     return round(float(single.kernel().accumulate(rows).slots[0].sums[0, 1]), 3)
+    >>> with sizing():
+    ...     sized = sines()
+    >>> sines(), sized
+    (0.0, 1.683)
+    """
+    before, _state.sizes = sizes_wanted(), True
+    try:
+        yield
+    finally:
+        _state.sizes = before
+
+
+def sizes_wanted() -> bool:
+    """Return whether this thread counts linear features by their size."""
+    return bool(getattr(_state, "sizes", False))
 
 
 def _scratch(name: str, size: int) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.identities import sizes_wanted
 from mixle.stats.precision import FLOAT64, Working
 from mixle.stats.stacking.frame import Frame
 from mixle.stats.stacking.lanes import each
@@ -96,6 +97,7 @@ class Features:
         precision: Working = FLOAT64,
     ) -> None:
         self.precision, single = precision, precision is not FLOAT64
+        self._sized = sizes_wanted()
         self.plan, self.frame, self.dense_labels = plan, frame, dense_labels
         self.parts = {part.slot.index: part for part in attached}
         self.first_code: dict[int, int] = {}
@@ -188,7 +190,8 @@ class Features:
         for j in range(d):
             if part.present is not None:
                 block[row + j] = 0.0
-            block[row + j, where] = part.rows.x[j][a:b]
+            x = part.rows.x[j][a:b]
+            block[row + j, where] = np.abs(x) if self._sized else x
 
     def _put_quadratic(
         self, position: int, index: int, block: np.ndarray, row: int, d: int, start: int, stop: int

@@ -155,10 +155,12 @@ class Gather:
     def settle(self) -> None:
         """Take in the second pass."""
         weight = self._column_weights() if self.flagged else np.zeros((0, 0))
+        centres = self._square_centres() if self.flagged else weight
         for k, (one, two) in ((k, s) for k, s in self._second.items()) if self.flagged else ():
             with np.errstate(divide="ignore", invalid="ignore"):
                 rest = np.where(weight[k] > 0.0, one / weight[k], 0.0)
-            self.shift[k] += rest
+            # a mean far from zero is rounded: what the pass was made about is not quite centre + shift
+            self.shift[k] = (self.flagged[k] - centres[k]) + rest
             self.scatter[k] = np.maximum(two - weight[k] * rest * rest, 0.0)
         for (index, k), scatter in self.quadratic_flagged.items():
             self._settle(index, k, scatter)

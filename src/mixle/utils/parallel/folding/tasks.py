@@ -21,7 +21,7 @@ from mixle.utils.parallel.folding.faults import RemoteFault, fault_of
 from mixle.utils.parallel.folding.shards import Chunk, Shard
 from mixle.utils.parallel.folding.usage import usage
 
-__all__ = ["Accumulate", "Apply", "Initialize", "RemoteFault", "Result", "Sample", "Score", "Task", "execute"]
+__all__ = ["Accumulate", "Apply", "Initialize", "RemoteFault", "Result", "Sample", "Score", "Sizes", "Task", "execute"]
 
 Outcome = tuple[Any, float | None, int, float, dict[str, Any]]
 
@@ -179,6 +179,18 @@ class Accumulate:
                 total += weighted_log_density(self.model, chunk)
         scored = self.model is not None and (self.scored or both is not None)
         return accumulator.value(), total if scored else None, shard.rows, weight, {"left_out": left_out}
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes(Accumulate):
+    """The E-step with linear features by their size: of one component, what rounding errors are measured by."""
+
+    def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
+        """Return the shard's statistic of sizes."""
+        from mixle.stats.identities import sizing
+
+        with sizing():
+            return self._sum(shard, at)
 
 
 @dataclass(frozen=True, eq=False)

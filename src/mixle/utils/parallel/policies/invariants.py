@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixle.utils.parallel.folding.tasks import Accumulate
+from mixle.utils.parallel.folding.tasks import Accumulate, Sizes
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result
@@ -48,7 +48,7 @@ def limit(rows: int, precision: str = "float64") -> float:
     return (SINGLE if precision == "float32" else 1.0) * (32.0 + 4.0 * math.sqrt(math.ceil(rows / BLOCK)))
 
 
-def residual(statistic: Any, data: Any, weight: float) -> float:
+def residual(statistic: Any, data: Any, weight: float, sizes: Any = None) -> float:
     """Return how far a stacked statistic is from the data's own, in units of 2^-53 of the terms added up.
 
     Parameters
@@ -57,26 +57,31 @@ def residual(statistic: Any, data: Any, weight: float) -> float:
         Of K components, and of one component that owns all rows.
     weight : float
         Weight of the rows.
+    sizes : StackedStatistic, optional
+        Of one component, from features without their signs: what the sums of linear features are measured by. Sums
+        that nearly cancel are wrong by more than a rounding of themselves.
 
     Returns
     -------
     float
         The largest residual of all sums; NaN if one of them is NaN.
     """
-    return float(residuals([statistic], [data], np.array([weight]))[0])
+    return float(residuals([statistic], [data], np.array([weight]), [data if sizes is None else sizes])[0])
 
 
-def residuals(statistics: Sequence[Any], data: Sequence[Any], weights: np.ndarray) -> np.ndarray:
+def residuals(statistics: Sequence[Any], data: Sequence[Any], weights: np.ndarray, sizes: Sequence[Any]) -> np.ndarray:
     """Return `residual` of several statistics (S,), whose arrays have equal shapes and whose tables equal labels."""
     with np.errstate(all="ignore"):  # corrupted numbers may be of any size
         counts = np.array([one.counts for one in statistics])
         found = [_ratio(np.add.reduce(counts, axis=1) - weights, weights)]
-        for ours, theirs in zip(
-            *(zip(*(one.slots for one in many), strict=True) for many in (statistics, data)), strict=True
+        for ours, theirs, terms in zip(
+            *(zip(*(one.slots for one in many), strict=True) for many in (statistics, data, sizes)), strict=True
         ):
-            measure = _MEASURES.get(type(ours[0]).__name__)
-            if measure is not None:
-                found += measure(ours, theirs)
+            kind = type(ours[0]).__name__
+            if kind == "LinearSums":
+                found += _linear(ours, theirs, terms)
+            elif kind in _MEASURES:
+                found += _MEASURES[kind](ours, theirs)
         return np.asarray(np.maximum.reduce(found))
 
 
@@ -91,10 +96,10 @@ def _field(slots: Sequence[Any], name: str) -> np.ndarray:
     return np.array([getattr(slot, name) for slot in slots], float)
 
 
-def _linear(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
+def _linear(ours: Sequence[Any], theirs: Sequence[Any], sizes: Sequence[Any]) -> list[np.ndarray]:
     weight, wanted = _field(theirs, "weight")[:, 0], _field(theirs, "sums")[:, 0]
-    given = _field(ours, "sums")
-    terms = np.add.reduce(np.abs(given), axis=1) + np.abs(wanted)
+    given, own = _field(ours, "sums"), np.abs(_field(sizes, "sums")[:, 0])
+    terms = np.maximum(np.add.reduce(np.abs(given), axis=1), own) + own
     total = np.add.reduce(_field(ours, "weight"), axis=1)
     return [_ratio(total - weight, weight), _ratio(np.add.reduce(given, axis=1) - wanted, terms)]
 
@@ -172,7 +177,7 @@ def _form(statistic: Any) -> tuple[Any, ...]:
         kind = type(slot).__name__
         if kind == "CodeCounts":
             form += slot.labels, slot.counts.shape
-        elif kind in _MEASURES:
+        elif kind == "LinearSums" or kind in _MEASURES:
             form += map(np.shape, slot)
     return tuple(form)
 
@@ -204,7 +209,6 @@ def _terms(result: Result) -> int:
 
 
 _MEASURES: dict[str, Callable[[Sequence[Any], Sequence[Any]], list[np.ndarray]]] = {
-    "LinearSums": _linear,
     "OptionalWeights": _gates,
     "CodeCounts": _codes,
     "Moments": _moments,
@@ -217,10 +221,11 @@ class Invariants:
     def __init__(self) -> None:
         self.key: Any = None
         self.data: dict[int, tuple[float, Any]] = {}
+        self.sizes: dict[int, Any] = {}
         self.forms: dict[int, tuple[Any, ...]] = {}
         self.slack: dict[int, float] = {}
         self.last: dict[int, float] = {}
-        self.total: tuple[float, Any] | None = None
+        self.total: tuple[float, Any, Any] | None = None
         self.whole = False
         self.precision = "float64"
 
@@ -242,7 +247,7 @@ class Invariants:
             key = (next(iter(known.values())), task.estimator.__class__)
             if key != self.key:
                 self.key, self.slack, self.forms, self.total = key, {}, {}, None
-                self.data = _right_hand_sides(task, known, compute)
+                self.data, self.sizes = _right_hand_sides(task, known, compute)
         self.whole = bool(self.data) and not any(r.receipt.get("left_out", 0) for r in results.values())
         sums = self._sums(results).items()
         self.last = {shard: found / self._limit(_terms(results[shard]), results[shard].value) for shard, found in sums}
@@ -271,7 +276,8 @@ class Invariants:
             ours = [_stacked(results[shard].value) for shard in shards]
             weights = np.array([self.data[shard][0] for shard in shards])
             try:
-                many = residuals(ours, [self.data[shard][1] for shard in shards], weights).tolist()
+                data, sizes = [self.data[shard][1] for shard in shards], [self.sizes[shard] for shard in shards]
+                many = residuals(ours, data, weights, sizes).tolist()
             except (ValueError, IndexError, TypeError, AttributeError):  # shapes that do not fit
                 many = [math.inf] * len(shards)
             found.update(zip(shards, many, strict=True))
@@ -296,11 +302,16 @@ class Invariants:
         if tree is None or not self.whole or set(self.data) != set(self.last) or tree != self.key[0]:
             return None
         if self.total is None:
-            self.total = _merged(estimator, [self.data[shard] for shard in sorted(self.data)])
-        weight, data = self.total
+            shards = sorted(self.data)
+            data, sizes = (
+                _merged(estimator, parts)
+                for parts in ([self.data[s][1] for s in shards], [self.sizes[s] for s in shards])
+            )
+            self.total = math.fsum(self.data[shard][0] for shard in shards), data, sizes
+        weight, data, sizes = self.total
         try:
             terms = BLOCK * len(self.data) + math.ceil(weight)
-            return residual(_stacked(value), data, weight) / self._limit(terms, value)
+            return residual(_stacked(value), data, weight, sizes) / self._limit(terms, value)
         except (ValueError, IndexError, TypeError, AttributeError):
             return math.inf
 
@@ -315,22 +326,28 @@ class Invariants:
                 self.total = None
 
 
-def _merged(estimator: Any, parts: list[tuple[float, Any]]) -> tuple[float, Any]:
+def _merged(estimator: Any, parts: list[Any]) -> Any:
     from mixle.stats.stacking.statistic import merge_stacked
     from mixle.stats.stacking.tree import flatten, unify
 
     nodes = tuple(slot.node for slot in flatten(unify(list(estimator.estimators)[:1])))
-    total = parts[0][1]
-    for _, part in parts[1:]:
+    total = parts[0]
+    for part in parts[1:]:
         total = merge_stacked(total, part, nodes)
-    return math.fsum(weight for weight, _ in parts), total
+    return total
 
 
-def _right_hand_sides(task: Accumulate, stacked: Iterable[int], compute: Compute) -> dict[int, tuple[float, Any]]:
-    """Return weight and statistic of all rows of each shard, from a mixture of one component that supports them."""
+def _right_hand_sides(
+    task: Accumulate, stacked: Iterable[int], compute: Compute
+) -> tuple[dict[int, tuple[float, Any]], dict[int, Any]]:
+    """Return weight and statistic of all rows of each shard, from a mixture of one component that supports them.
+
+    Then the same with linear features of a sign by their sizes; where that is not known, the statistic stands for it.
+    """
     children = list(getattr(task.estimator, "estimators", None) or ())
     components = list(getattr(task.model, "components", None) or getattr(task.model, "topics", None) or ())
     data: dict[int, tuple[float, Any]] = {}
+    sizes: dict[int, Any] = {}
     for child, component in list(zip(children, components, strict=False))[:TRIES]:
         missing = sorted(set(stacked) - set(data))
         if not missing:
@@ -342,7 +359,17 @@ def _right_hand_sides(task: Accumulate, stacked: Iterable[int], compute: Compute
             if result.error is None and not result.receipt.get("left_out", 0) and _tree(result.value) is not None:
                 own = _stacked(result.value)
                 data[shard] = (result.weight if own is result.value else float(own.counts[0]), own)
-    return data
+                sizes[shard] = own
+        linear = [shard for shard in missing if shard in data and _has_linear(data[shard][1])]
+        sized = compute(Sizes(single.estimator, single.model), linear) if linear else {}
+        for shard, result in sized.items():
+            if shard in linear and result.error is None and _tree(result.value) is not None:
+                sizes[shard] = _stacked(result.value)
+    return data, sizes
+
+
+def _has_linear(statistic: Any) -> bool:
+    return any(type(slot).__name__ == "LinearSums" for slot in statistic.slots)
 
 
 def _single(task: Accumulate, child: Any, component: Any) -> Accumulate | None:
