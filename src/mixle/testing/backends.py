@@ -26,7 +26,8 @@ def backends_of(option: str | None) -> list[str]:
     Parameters
     ----------
     option : str or None
-        Names with commas between; None is the default, "all" whatever is registered and cuts rows into shards.
+        Names with commas between; None is the default, "all" whatever is registered, has what it needs, and cuts rows
+        into shards.
 
     Raises
     ------
@@ -44,11 +45,19 @@ def backends_of(option: str | None) -> list[str]:
     if option is None:
         return list(DEFAULT)
     if option.strip() == "all":
-        return [name for name in known if name not in _LEFT_OUT]
+        return [name for name in known if name not in _LEFT_OUT and _installed(name)]
     names = [name.strip().lower() for name in option.split(",") if name.strip()]
     if not names:
         raise ValueError("no backend is named")
     return [check_word(name, known, "backend") for name in dict.fromkeys(names)]
+
+
+def _installed(name: str) -> bool:
+    from importlib.util import find_spec
+
+    from mixle.utils.parallel.folding.backends import NEEDS
+
+    return name not in NEEDS or find_spec(NEEDS[name].module) is not None
 
 
 class BackendFactory:

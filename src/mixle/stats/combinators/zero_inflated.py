@@ -74,7 +74,7 @@ class ZeroInflatedAccumulator(WrappingAccumulator):
         """Return what each row weighs for the child: the chance that it is no structural zero."""
         (zero,) = x.extra
         if model is None:
-            share = np.where(zero, self.start_share, 0.0)
+            share = np.where(zero, self.start_share, OPEN * self.start_share if self._begins else 0.0)
             known = supported(self.accumulator, x.rows.payload)
             if known is not None:
                 share[zero & ~known] = 1.0
@@ -82,8 +82,6 @@ class ZeroInflatedAccumulator(WrappingAccumulator):
             share = model.structural(x)
         structural = share * weights
         self.sums[0] += block_sum(structural)
-        if self._begins:
-            self.sums[0] += OPEN * self.start_share * block_sum(np.where(zero, 0.0, weights))
         self.sums[1] += block_sum(weights)
         return np.asarray((1.0 - share) * weights)
 
