@@ -129,6 +129,7 @@ def test_the_fixtures_of_the_plugin_serve_an_engine(backend, tmp_path):
     estimator = MixtureEstimator([GaussianEstimator()] * 2)
     with encoded_data([float(i % 7) + 0.01 * i for i in range(60)], estimator, num_shards=4) as handle:
         digest = handle.pysp_seq_initialize(estimator, 1, 1.0).digest()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")  # a project of its own, wherever the folder is
     (tmp_path / "test_engine.py").write_text(PLUGIN.replace("DIGEST", digest))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--mixle-backends", backend]
     loaded = [] if entry_points(group="pytest11", name="mixle") else ["-p", "mixle.testing.plugin"]
