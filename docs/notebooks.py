@@ -91,9 +91,7 @@ def run(blocks: list[str], folder: str | Path | None = None, timeout: float = 12
         With the block and the traceback.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        # pytest, run by a page where it is installed as a plugin, says that it cannot rewrite what is imported already
-        spared = "ignore:Module already imported so cannot be rewritten"
-        command = [sys.executable, "-W", "error", "-W", spared, "-c", DRIVER]
+        command = [sys.executable, "-W", "error", "-c", DRIVER]
         options: dict[str, Any] = {"capture_output": True, "encoding": "utf-8", "timeout": timeout}
         done = subprocess.run(command, input=json.dumps(blocks), cwd=folder or scratch, check=False, **options)
     if done.returncode:
