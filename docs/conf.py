@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE))
 
 import notebooks  # noqa: E402 - beside this file
 
-import mixle  # noqa: E402
+import mixle  # noqa: E402 - after the path
 
 project = "mixle"
 author = "The mixle developers"
