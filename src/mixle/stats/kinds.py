@@ -104,7 +104,10 @@ class SquareLeaf(Leaf):
         if isinstance(value, Moments):
             return value
         if len(value) == 4 and value[2] != value[3]:
-            raise ValueError(f"{self.name}: the two counts of a statistic differ: {value[2]!r} and {value[3]!r}")
+            raise ValueError(
+                f"{self.name}: the two counts of a statistic differ: {value[2]!r} and {value[3]!r}; "
+                "pass (sum of x, sum of squares, weight)"
+            )
         return raw_moments(value[0], value[1], float(value[2]))
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:

@@ -144,7 +144,10 @@ class HurdleSampler(DistributionSampler):
 
     def _positive(self, count: int) -> list[Any]:
         if count and self.dist.log_positive < math.log(1e-6):
-            raise ValueError(f"a Hurdle cannot draw what is not zero: {self.dist.base} is nearly always zero")
+            raise ValueError(
+                f"a Hurdle cannot draw what is not zero: {self.dist.base} is nearly always zero; "
+                "give it a base that is not, or pi=1.0"
+            )
         found: list[Any] = []
         while len(found) < count:
             drawn = plain_list(self.child.sample(count - len(found)))
