@@ -77,7 +77,7 @@ class SelectEncoder(RoutedEncoder):
             try:
                 chosen = self.choice_function(value)
             except Exception as error:
-                reason = f"the choice function raises {type(error).__name__} for {value!r:.80}: {error}"
+                reason = f"the choice function raises {type(error).__name__} for {value!r:.80}; mend it: {error}"
                 raise RowError(reason, "Select", i) from error
             if not (isinstance(chosen, (int, np.integer)) and 0 <= chosen < count):
                 raise RowError(

@@ -105,7 +105,7 @@ class MultinomialEncoder(SequenceEncoder):
         bad = counts < 0.0 if broken is None else (counts < 0.0) | broken
         if bad.any():
             at = int(np.argmax(bad))
-            reason = f"{counts[at].item()!r} is not a count, a whole number of at least 0"
+            reason = f"{counts[at].item()!r} is not a count; give a whole number of at least 0"
             raise _of_its_pair(RowError(reason, "Multinomial", at), 1, offsets)
         try:
             elements = self.encoder.seq_encode(values)

@@ -104,7 +104,9 @@ class _Guard:
 
     def check(self, value: Any, place: str) -> None:
         if not all_finite(value):
-            raise ValueError(f"{self.where} {place} contains a non-finite statistic (NaN or inf)")
+            error = ValueError(f"{self.where} {place} contains a non-finite statistic (NaN or inf)")
+            error.add_note("Look for what is not finite in the rows, or in the model of this round.")
+            raise error
 
     def combined(self, accumulator: Any, index: int) -> None:
         self.check(accumulator.value(), f"(payload index {index}, {index + 1} combine() calls so far)")
