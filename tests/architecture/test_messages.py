@@ -28,7 +28,7 @@ INNER = {
     ("mixle.inference.checkpoint_file", "torn"): "`CheckpointFile.read` says what to do with such a file",
     ("mixle.inference.checkpoint_file", "altered"): "the same",
     ("mixle.inference.checkpoint_file", "not a checkpoint"): "the same",
-    ("mixle.utils.parallel.folding.fold", "non-finite statistic"): "documented to the letter; a note says what to do",
+    ("mixle.utils.parallel.folding.fold", "non-finite statistic"): "documented to the letter",
     ("mixle.testing.task", "a planned fault"): "planned by the one who reads it",
     ("mixle.testing.chaos", "planned"): "the same",
     ("mixle.testing.cases", "below the limit"): "the failure that a conformance case asks for",

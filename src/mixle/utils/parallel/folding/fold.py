@@ -104,9 +104,7 @@ class _Guard:
 
     def check(self, value: Any, place: str) -> None:
         if not all_finite(value):
-            error = ValueError(f"{self.where} {place} contains a non-finite statistic (NaN or inf)")
-            error.add_note("Look for what is not finite in the rows, or in the model of this round.")
-            raise error
+            raise ValueError(f"{self.where} {place} contains a non-finite statistic (NaN or inf)")
 
     def combined(self, accumulator: Any, index: int) -> None:
         self.check(accumulator.value(), f"(payload index {index}, {index + 1} combine() calls so far)")
