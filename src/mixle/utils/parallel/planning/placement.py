@@ -97,7 +97,7 @@ class Placement:
     >>> replace(two, shards=(two.shards[0], replace(two.shards[1], start=7)))
     Traceback (most recent call last):
         ...
-    mixle.errors.BackendError: shard 1 starts at row 7, but row 6 is next: rows 6:7 belong to no shard
+    mixle.errors.BackendError: shard 1 starts at row 7, but row 6 is next: rows 6:7 belong to no shard; give start=6
     """
 
     shards: tuple[PlacementShard, ...]
@@ -315,5 +315,5 @@ class Placement:
 
 def _misplaced(number: int, start: int, expected: int, why: str) -> BackendError:
     return BackendError(
-        f"shard {number} starts at row {start}, but row {expected} is next: {why}; give the shards end to end"
+        f"shard {number} starts at row {start}, but row {expected} is next: {why}; give start={expected}"
     )
