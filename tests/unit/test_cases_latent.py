@@ -95,8 +95,8 @@ def broken(name):
     if name == "latent dirichlet allocation":
         yield "all missing", [[(NAN, 1)]] * 4, "Row 0, field 0, field 0.*missing"
         yield "a count of zero", [*good, [("a", 1), ("b", 0)]], "Row 4, field 1, field 1.*above 0"
-        yield "a word for a pair", [*good, ["abc"]], r"Row 4, field 0.*not a pair \(word, count\)"
-        yield "text for a document", [*good, "ab"], "Row 4.*not a sequence of pairs"
+        yield "a word for a pair", [*good, ["abc"]], r"Row 4, field 0.*not a pair; pass \(word, count\)"
+        yield "text for a document", [*good, "ab"], r"Row 4.*not a list of pairs; pass \[\(word, count\), ...\]"
     if name in CHAINS:
         yield "all missing", [[NAN, NAN]] * 4, "Row 0, field 0.*missing"
         yield "a missing element", [*good, [0, NAN]], "Row 4, field 1.*missing"

@@ -115,14 +115,14 @@ def test_random_plans_repeat_with_their_seed():
 @pytest.mark.parametrize(
     ("plan", "text"),
     [
-        (ChaosPlan().kill(), "works in this process, which the fault would end. It can on backend='mp'"),
+        (ChaosPlan().kill(), "works in this process, which the fault would end. Use backend='mp'"),
         (ChaosPlan().hang(), "which the fault would end"),
         (ChaosPlan().out_of_memory(), "which the fault would end"),
         (ChaosPlan().delay(1.0, worker=0), "no workers that could be told apart: leave out worker="),
         (ChaosPlan().raise_(KeyError, at="load"), "sends nothing"),
         (ChaosPlan().delay(1.0, at="recover"), "recovers nothing"),
         (ChaosPlan().corrupt(at="reply"), "sends nothing"),
-        (ChaosPlan().delay(1.0, shard=4), "there is no shard 4, there are 4"),
+        (ChaosPlan().delay(1.0, shard=4), "there is no shard 4; name one of 0 to 3"),
     ],
 )
 @pytest.mark.parametrize("threads", [None, 2])

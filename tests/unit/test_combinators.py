@@ -47,17 +47,20 @@ class Told:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([(0.0, 1), (0.0,)], "Row 1: expected 2 fields, got 1"),
-        ([(0.0, 1, 2), (0.0, 1)], "Row 0: expected 2 fields, got 3"),
-        ([(0.0, 1), "ab"], "Row 1: 'ab' is not a row of 2 fields"),
+        ([(0.0, 1), (0.0,)], "Row 1: expected 2 fields, got 1; write None for what is missing"),
+        ([(0.0, 1, 2), (0.0, 1)], "Row 0: expected 2 fields, got 3; give the model a law for each"),
+        ([(0.0, 1), "ab"], "Row 1: 'ab' is not a row of 2 fields; pass a tuple"),
         (
             [(0.0, 1), {"a": 0.0, "b": 1}],
-            "Row 1: {'a': 0.0, 'b': 1} is not a row of 2 fields; rows that are mappings belong to a Record",
+            "Row 1: {'a': 0.0, 'b': 1} is not a row of 2 fields; use RecordEstimator for mappings",
         ),
-        ([(0.0, 1), 3.0], "Row 1: 3.0 is not a row of 2 fields"),
-        ([(0.0, 1), None], "Row 1: None is not a row of 2 fields"),
-        ([(0.0, 1), ("x", 1)], "Row 1, field 0 (Gaussian): 'x' is not a number"),
-        (np.zeros((4, 3)), "Row 0: expected 2 fields, got 3"),
+        ([(0.0, 1), 3.0], "Row 1: 3.0 is not a row of 2 fields; pass a tuple"),
+        ([(0.0, 1), None], "Row 1: None is not a row of 2 fields; pass a tuple"),
+        (
+            [(0.0, 1), ("x", 1)],
+            "Row 1, field 0 (Gaussian): 'x' is not a number; convert it, or use Categorical for labels",
+        ),
+        (np.zeros((4, 3)), "Row 0: expected 2 fields, got 3; give the model a law for each"),
     ],
 )
 def test_rows_of_another_form_are_refused_by_row(rows, message):
@@ -129,7 +132,10 @@ def test_fields_name_the_row_that_a_fit_refuses():
     with pytest.raises(SupportError) as caught:
         statistic(estimator, rows)
     assert (caught.value.row, caught.value.fields) == (2, ("a", 1))
-    assert str(caught.value) == "Row 2, field 'a', field 1 (Gamma): the value is outside the numbers > 0"
+    assert str(caught.value) == (
+        "Row 2, field 'a', field 1 (Gamma): the value is outside the numbers > 0; "
+        "leave the row out, or use a model that supports it"
+    )
 
 
 def test_nobs_reaches_the_children_as_documented():

@@ -198,7 +198,7 @@ def test_both_layouts_are_taken_and_nothing_is_shared():
     before = bits(value.trans_counts)
     accumulator.combine(plain)
     assert bits(value.trans_counts) == before
-    with pytest.raises(ValueError, match="3 states, this model 2"):
+    with pytest.raises(ValueError, match="3 states, 2 are expected"):
         HiddenMarkovEstimator([GaussianEstimator()] * 2).estimate(None, value)
 
 

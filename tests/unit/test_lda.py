@@ -224,7 +224,7 @@ def test_a_statistic_of_other_topics_and_bad_arguments_are_refused():
     model, rows = corpus(5)
     value = statistic_of(model, rows)
     two = st.LDAEstimator([st.CategoricalEstimator()] * 2)
-    with pytest.raises(ValueError, match="3 topics, this model 2"):
+    with pytest.raises(ValueError, match="3 topics, 2 are expected"):
         two.accumulator_factory().make().from_value(value)
     with pytest.raises(ValueError, match="the model has 3 topics, the estimator 2"):
         two.accumulator_factory().make().seq_update(encoded(model, rows), np.ones(5), model)

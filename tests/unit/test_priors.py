@@ -229,7 +229,7 @@ def test_priors_are_found_inside_combinators_and_count_once_under_a_key():
     [
         (
             lambda: st.PoissonEstimator(prior=NG(0, 1, 1, 1)),
-            "prior of Poisson is a Gamma",
+            "prior of Poisson must be a Gamma",
         ),
         (lambda: st.PoissonEstimator(prior=st.GammaDistribution(0.5, 1.0)), "k of at least 1"),
         (lambda: st.PoissonEstimator(1.0, 2.0, prior=st.GammaDistribution(2.0, 1.0)), "two priors"),

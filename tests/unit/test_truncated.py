@@ -214,8 +214,8 @@ def test_without_rows_and_with_one_value_only():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: T(G(0.0, 1.0)), ValueError, "exactly one of allowed=, forbidden= and bounds"),
-        (lambda: T(st.PoissonDistribution(1.0), [1], [2]), ValueError, "exactly one of"),
+        (lambda: T(G(0.0, 1.0)), ValueError, "one kind of limit; pass allowed=, or forbidden=, or low= and high="),
+        (lambda: T(st.PoissonDistribution(1.0), [1], [2]), ValueError, "one kind of limit"),
         (lambda: T(G(0.0, 1.0), [0.0]), TypeError, "have no probability; pass low= and high="),
         (lambda: T(G(0.0, 1.0), low=2.0, high=1.0), ValueError, "low of a Truncated must not be above high"),
         (lambda: T(G(0.0, 1.0), low=math.nan), ValueError, "low of a Truncated must be a number"),

@@ -21,7 +21,7 @@ def refuse_standing(path: Path | None) -> None:
     if path is not None and path.exists():
         raise RecordsError(f"{path} exists: name a new file with --report")
     if path is not None and not path.parent.is_dir():
-        raise RecordsError(f"{path} cannot be written: there is no folder {path.parent}")
+        raise RecordsError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
 
 
 def write_page(records: Sequence[RankRecord], title: str, path: Path | None, out: Screen) -> None:
@@ -52,7 +52,7 @@ def write_page(records: Sequence[RankRecord], title: str, path: Path | None, out
             file.write(page(records, title))
     except OSError as error:
         if path is not None:
-            raise RecordsError(f"{path} cannot be written: {error.strerror or error}") from error
+            raise RecordsError(f"{path} cannot be written: {error.strerror or error}; name another") from error
         out.say(f"No page was written: {error.strerror or error}.")
         return
     out.say(f"Where the time of the first fit went, as a page: {name}")

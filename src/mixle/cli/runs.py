@@ -63,7 +63,7 @@ def read_run(file: str, run: str | None = None) -> Run:
         records = records_from_events(by_run[name])
     except (TypeError, ValueError) as error:
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-        raise RecordsError(f"{file}: a record cannot be used: {error}{where}") from error
+        raise RecordsError(f"{file}: a record cannot be used: {error}{where}; take that line out") from error
     return Run(None if name is None else str(name), records, _remarks(file, telemetry, records))
 
 
@@ -80,7 +80,7 @@ def save(path: Path, text: str, source: str) -> None:
             raise RecordsError(f"{path} holds the telemetry itself: write to another file")
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise RecordsError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise RecordsError(f"{path} cannot be written: {error.strerror or error}; name another") from error
 
 
 def _loaded(path: Path) -> Telemetry:
@@ -91,21 +91,23 @@ def _loaded(path: Path) -> Telemetry:
         if path.is_dir():
             raise RecordsError(f"{path} is a folder: name the JSONL file in it")
         if not path.is_file():
-            raise RecordsError(f"{path} is no regular file")
+            raise RecordsError(f"{path} is no regular file; name the JSONL file that telemetry= wrote")
         if not size:
-            raise RecordsError(f"{path} is empty: the fit has recorded nothing yet, or it was not given telemetry=")
+            raise RecordsError(f"{path} is empty: the fit has recorded nothing yet, or must be given telemetry=")
         return Telemetry(path)
     except FileNotFoundError as error:
-        raise RecordsError(f"there is no file {path}") from error
+        raise RecordsError(f"there is no file {path}; name the JSONL file that telemetry= wrote") from error
     except OSError as error:
-        raise RecordsError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise RecordsError(f"{path} cannot be read: {error.strerror or error}; make it readable") from error
 
 
 def _nothing(file: str, telemetry: Telemetry) -> str:
     if len(telemetry):
         kinds = ", ".join(sorted({event.kind for event in telemetry.events()}))
-        return f"{file} holds {len(telemetry)} events and no record of a rank (kind em_round), only: {kinds}"
-    return f"{file} is no telemetry: none of its {telemetry.foreign} lines is an event"
+        return (
+            f"{file} holds {len(telemetry)} events and no record of a rank (kind em_round), only: {kinds}; name another"
+        )
+    return f"{file} is no telemetry: none of its {telemetry.foreign} lines is an event; name another file"
 
 
 def _chosen(file: str, by_run: dict[Any, list[Event]], run: str | None) -> Any:

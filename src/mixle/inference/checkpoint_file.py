@@ -97,7 +97,7 @@ class CheckpointFile:
             self.path = Path(name).resolve()
             wrong = _wrong(self.path) if name else "is a folder; name a file in it"
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"checkpoint={name!r} cannot be reached: {error}") from error
+            raise CheckpointError(f"checkpoint={name!r} cannot be reached: {error}; name a file that can") from error
         if wrong:
             raise CheckpointError(f"checkpoint={name!r} {wrong}")
         self.previous, self.refused = (self.path.with_name(self.path.name + end) for end in (".previous", ".refused"))

@@ -288,13 +288,13 @@ class Fit:
         if stopped == "interrupted":
             messages.append(ConvergenceWarning(f"{done}, interrupted; the model reached so far is returned"))
         elif stopped == "rejected" and (not self.loop.rule.settles or not math.isfinite(outcome.gain)):
-            messages.append(ConvergenceWarning(f"{done}: {gain} and was rejected"))
+            messages.append(ConvergenceWarning(f"{done}: {gain} and was rejected; the model before it is returned"))
         elif stopped in {"max_its", "max_seconds"} and self.loop.rule.settles:
             what = f"delta is {delta:g}" if self.loop.rule.tol is None else f"tol is {self.loop.rule.tol:g}"
             todo = f"raise {stopped} or {what.split(maxsplit=1)[0]}"
             messages.append(ConvergenceWarning(f"{done} before convergence: {gain}, {what}; {todo}"))
         if outcome.score.left_out:
-            messages.append(RepairWarning(_left_out(outcome.score.left_out)))
+            messages.append(RepairWarning(f"{_left_out(outcome.score.left_out)}; add a component that supports them"))
         return messages
 
 

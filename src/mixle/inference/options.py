@@ -42,7 +42,9 @@ def as_estimator(estimator: Any, previous: Any = None) -> Any:
         return estimator
     if callable(getattr(estimator, "estimator", None)):
         return estimator.estimator()
-    raise TypeError(f"{type(estimator).__name__} is neither an estimator nor a distribution")
+    raise TypeError(
+        f"{type(estimator).__name__} is neither an estimator nor a distribution; pass for example GaussianEstimator()"
+    )
 
 
 def validate_keys(estimator: Any) -> None:

@@ -158,11 +158,11 @@ def _handed_in(enc_data: Any, estimator: Any, encoder: Any, how: Encoding) -> Re
         )
     if is_encoded_data_handle(enc_data):
         if hasattr(enc_data, "__len__") and len(enc_data) == 0:
-            raise EmptyDataError("received no observations: enc_data has no rows")
+            raise EmptyDataError("received no observations: enc_data has no rows; pass at least one")
         return Resident(enc_data, None, encoder)
     handle = adopt(enc_data, estimator, encoder)
     if handle is None:
-        raise EmptyDataError("received no observations: enc_data has no rows")
+        raise EmptyDataError("received no observations: enc_data has no rows; pass at least one")
     return Resident(handle, len(handle), encoder)
 
 

@@ -62,7 +62,7 @@ def as_rows(data: Any, fields: Sequence[Any] | None = None, *, mappings: bool = 
         if fields is not None:
             rows = _select(rows, fields, mappings=mappings)
     if len(rows) == 0:
-        raise EmptyDataError(f"received no observations: the data ({_name(data)}) have no rows")
+        raise EmptyDataError(f"received no observations: the data ({_name(data)}) have no rows; pass at least one")
     return rows
 
 
@@ -125,7 +125,7 @@ def _table_rows(
     names = [name for name, _ in wanted]
     columns = [named_column(name, read()) for name, read in wanted]
     if not columns:
-        raise EmptyDataError("received no observations: the table has no columns")
+        raise EmptyDataError("received no observations: the table has no columns; pass at least one")
     lengths = {len(column) for column in columns}
     if len(lengths) > 1:
         sizes = ", ".join(f"{name!r}: {len(column)}" for name, column in zip(names, columns, strict=True))

@@ -132,5 +132,5 @@ def shares(schedule: Any, step: int) -> tuple[float, float]:
         )
     rho = schedule(step)
     if not (isinstance(rho, (int, float)) and math.isfinite(rho) and 0.0 < rho <= 1.0):
-        raise ValueError(f"a schedule returns a share in (0, 1], this one returned {rho!r} for step {step}")
+        raise ValueError(f"a schedule must return a share in (0, 1], this one returned {rho!r} for step {step}")
     return (float(rho), 1.0) if isinstance(schedule, Forgetting) else (1.0 - float(rho), float(rho))

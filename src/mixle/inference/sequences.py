@@ -62,7 +62,7 @@ def seq_initialize(enc_data: Any, estimator: Any, rng: Any, p: float = 0.1) -> A
     validate_keys(estimator)
     handle = _handle(enc_data, "pysp_seq_initialize", estimator)
     if handle is None:
-        raise EmptyDataError("seq_initialize received no observations")
+        raise EmptyDataError("seq_initialize received no observations; pass at least one row")
     return handle.pysp_seq_initialize(estimator, state, p)
 
 

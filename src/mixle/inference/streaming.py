@@ -60,7 +60,7 @@ def _handle(enc_data: Any, estimator: Any, encoder: Any) -> Any:
     has = not isinstance(enc_data, type) and callable(getattr(enc_data, "pysp_stream_accumulate", None))
     handle = enc_data if has else adopt(enc_data, estimator, encoder)
     if handle is None or (hasattr(handle, "__len__") and len(handle) == 0):
-        raise EmptyDataError("the batch has no rows: a streaming fit received no observations")
+        raise EmptyDataError("the batch has no rows: a streaming fit received no observations; leave empty batches out")
     return handle
 
 

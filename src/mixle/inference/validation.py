@@ -30,7 +30,9 @@ def validating(
     if enc_vdata is not None:
         handle = enc_vdata if is_encoded_data_handle(enc_vdata) else adopt(enc_vdata, estimator, encoder)
         if handle is None:
-            raise EmptyDataError("received no observations: the validation data have no rows")
+            raise EmptyDataError(
+                "received no observations: the validation data have no rows; pass some, or leave vdata= out"
+            )
         yield Validation(handle)
         return
     from mixle.utils.parallel.planner import encoded_data

@@ -34,7 +34,7 @@ def _labelled(ax: Axes, ranks: Sequence[int]) -> None:
 def _checked(records: Sequence[RankRecord]) -> list[RankRecord]:
     found = list(records)
     if not found:
-        raise ValueError("there are no records to draw")
+        raise ValueError("there are no records to draw; pass handle.records after a round")
     return found
 
 
@@ -162,7 +162,7 @@ def plot_imbalance(
     """
     number, present = of_round(_checked(records), round)
     if not present:
-        raise ValueError(f"round {number} has no records")
+        raise ValueError(f"round {number} has no records; name one that has: records[0].round, ...")
     in_bytes = any(record.bytes_processed for record in present)
     values = [record.bytes_processed / 1e6 if in_bytes else record.n_obs for record in present]
     mean = sum(values) / len(values)

@@ -62,7 +62,9 @@ def check_chain_prior(prior: Any, states: int, family: str) -> tuple[Any, list[A
     initial, rows = prior
     laws = list(rows) if isinstance(rows, (tuple, list)) else [rows] * states
     if len(laws) != states:
-        raise ValueError(f"a prior of {len(laws)} rows of transitions does not fit {states} states")
+        raise ValueError(
+            f"a prior of {len(laws)} rows of transitions does not fit {states} states; pass a law for each"
+        )
     for law in (initial, *laws):
         if law is None:
             raise ValueError(
@@ -118,14 +120,19 @@ def check_label_prior(prior: Any) -> tuple[tuple[Any, ...], Any, list[Any]] | No
     if prior is None:
         return None
     if not isinstance(prior, (tuple, list)) or len(prior) != 3:
-        raise ValueError("the prior of a MarkovChain is (labels, law of the first label, laws of the rows)")
+        raise ValueError(
+            "the prior of a MarkovChain is (labels, law of the first label, laws of the rows); pass "
+            "prior=(labels, SymmetricDirichletDistribution(2.0), [SymmetricDirichletDistribution(2.0)] * len(labels))"
+        )
     labels, rows = tuple(prior[0]), prior[2]
     if not labels or len(dict.fromkeys(labels)) != len(labels):
-        raise ValueError("the prior of a MarkovChain names each label once, and at least one")
+        raise ValueError("the prior of a MarkovChain names each label once, and at least one; pass distinct labels")
     if isinstance(rows, Mapping):
         lost = [label for label in labels if label not in rows]
         if lost:
-            raise ValueError(f"the prior of a MarkovChain has no law of the row {lost[0]!r:.80}")
+            raise ValueError(
+                f"the prior of a MarkovChain has no law of the row {lost[0]!r:.80}; add one for each label"
+            )
         rows = [rows[label] for label in labels]
     initial, laws = check_chain_prior((prior[1], rows), len(labels), "MarkovChain") or (None, [])
     return labels, initial, laws

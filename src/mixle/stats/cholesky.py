@@ -74,18 +74,22 @@ def cholesky(covariance: np.ndarray, what: str = "covar") -> np.ndarray:
     return np.asarray(scale[:, None] * _double_cholesky(matrix, what))
 
 
+_DROP = "drop columns that depend on others, or add to its diagonal"
+
+
 def _refuse_singular(matrix: np.ndarray, what: str) -> None:
     d = 1.0 / np.sqrt(np.diagonal(matrix))
     values = np.linalg.eigvalsh(matrix * d[:, None] * d)
     size = len(values)
     threshold = 4.0 * size * UNIT * values[-1]
     if values[0] < -threshold:
-        raise ValueError(f"{what} is no covariance: its correlation matrix has the negative eigenvalue {values[0]:.3g}")
+        raise ValueError(
+            f"{what} is no covariance: its correlation matrix has the negative eigenvalue {values[0]:.3g}; "
+            "pass a positive definite matrix, for example np.cov(rows.T)"
+        )
     rank = int((values > threshold).sum())
     if rank < size:
-        raise ValueError(
-            f"{what} is singular: rank {rank} of {size}; drop columns that depend on others, or add to its diagonal"
-        )
+        raise ValueError(f"{what} is singular: rank {rank} of {size}; {_DROP}")
 
 
 def _two_sum(a: np.ndarray, b: np.ndarray) -> Double:
@@ -136,7 +140,7 @@ def _double_cholesky(matrix: np.ndarray, what: str) -> np.ndarray:
     factor = np.zeros_like(matrix)
     for j in range(d):
         if not high[j, j] > 0.0:
-            raise ValueError(f"{what} is singular: entry {j} of the diagonal is a combination of those before it")
+            raise ValueError(f"{what} is singular: column {j} is a combination of those before it; {_DROP}")
         pivot = _root((high[j, j], low[j, j]))
         column = _divide((high[j:, j], low[j:, j]), pivot)
         factor[j:, j] = column[0]

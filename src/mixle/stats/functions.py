@@ -169,7 +169,7 @@ def _encoder_of(encoder: Any, estimator: Any, model: Any) -> Any:
         if hasattr(source, "accumulator_factory"):
             return source.accumulator_factory().make().acc_to_encoder()
         if source is not None:
-            raise TypeError(f"{type(source).__name__} is no encoder, estimator or model")
+            raise TypeError(f"{type(source).__name__} is no encoder, estimator or model; pass one of these")
     raise ValueError("At least one arg: encoder, estimator, or dist must be passed.")
 
 
@@ -255,7 +255,9 @@ def _encode_chunk(encoder: Any, rows: Sequence[Any], i: int, k: int) -> tuple[in
     except NotImplementedError:
         return len(part), payload
     if found != len(part):
-        raise ContractError(f"{encoder} was given {len(part)} rows and its payload has {found}")
+        raise ContractError(
+            f"{encoder} was given {len(part)} rows and its payload has {found}; its seq_encode must keep every row"
+        )
     return len(part), payload
 
 

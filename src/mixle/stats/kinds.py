@@ -11,14 +11,17 @@ import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.stats.leaf import Leaf, Rows
+from mixle.stats.reading import read_matrix
 from mixle.stats.sums import Moments, block_sum, merge_moments, raw_moments, weighted_moments
 
 __all__ = [
     "LOG_ZERO",
     "CodeCounts",
     "CodeLeaf",
+    "FullNormalLeaf",
     "LinearLeaf",
     "LinearSums",
+    "MatrixRows",
     "QuadraticLeaf",
     "SquareLeaf",
     "log_or_floor",
@@ -67,23 +70,25 @@ def _first_centre(x: np.ndarray, weights: np.ndarray) -> Any:
     return float(row) if np.ndim(row) == 0 else np.array(row, float)
 
 
-class SquareLeaf(Leaf):
-    """Normal laws column by column: the statistic is `Moments` with a diagonal scatter."""
+class MatrixRows:
+    """What leaves of vectors of any finite numbers share: their dimension, and how rows are read."""
 
-    kind: ClassVar[str] = "square"
+    name: ClassVar[str]
 
-    @abstractmethod
-    def location(self, dist: Any) -> tuple[Any, Any]:
-        """Return (mean, variance) of `dist`: numbers, or arrays of shape (d,)."""
+    def __init__(self, dim: int | None = None) -> None:
+        self.dim = dim
+
+    def encode(self, rows: Sequence[Any]) -> np.ndarray:
+        """Return rows as (n, d)."""
+        return read_matrix(rows, self.name, self.dim, squared=True)
+
+
+class _NormalLeaf(Leaf):
+    """Normal laws: the statistic is `Moments`."""
 
     def zero(self) -> Moments:
         """Return the zero statistic."""
         return Moments(0.0, 0.0, 0.0, 0.0)
-
-    def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> Moments:
-        """Return the moments about the model's mean, or about the first weighted row."""
-        centre = _first_centre(rows.x, weights) if dist is None else self.location(dist)[0]
-        return weighted_moments(rows.x, weights, centre)
 
     def merge(self, a: Moments, b: Moments) -> Moments:
         """Return the moments of both."""
@@ -92,6 +97,21 @@ class SquareLeaf(Leaf):
     def to_value(self, stat: Moments) -> Moments:
         """Return a copy of the moments."""
         return stat.copy()
+
+
+class SquareLeaf(_NormalLeaf):
+    """Normal laws column by column: the statistic is `Moments` with a diagonal scatter."""
+
+    kind: ClassVar[str] = "square"
+
+    @abstractmethod
+    def location(self, dist: Any) -> tuple[Any, Any]:
+        """Return (mean, variance) of `dist`: numbers, or arrays of shape (d,)."""
+
+    def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> Moments:
+        """Return the moments about the model's mean, or about the first weighted row."""
+        centre = _first_centre(rows.x, weights) if dist is None else self.location(dist)[0]
+        return weighted_moments(rows.x, weights, centre)
 
     def member(self, stat: Moments) -> Moments:
         """Return numbers for a law of one number, arrays of shape (d,) for a `vector` law."""
@@ -104,7 +124,10 @@ class SquareLeaf(Leaf):
         if isinstance(value, Moments):
             return value
         if len(value) == 4 and value[2] != value[3]:
-            raise ValueError(f"{self.name}: the two counts of a statistic differ: {value[2]!r} and {value[3]!r}")
+            raise ValueError(
+                f"{self.name}: the two counts of a statistic differ: {value[2]!r} and {value[3]!r}; "
+                "pass (sum of x, sum of squares, weight)"
+            )
         return raw_moments(value[0], value[1], float(value[2]))
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
@@ -120,7 +143,7 @@ class SquareLeaf(Leaf):
         return result
 
 
-class QuadraticLeaf(Leaf):
+class QuadraticLeaf(_NormalLeaf):
     """Normal laws with full covariance: the statistic is `Moments` with a full scatter."""
 
     kind: ClassVar[str] = "quadratic"
@@ -134,23 +157,11 @@ class QuadraticLeaf(Leaf):
     def factor(self, dist: Any) -> np.ndarray:
         """Return the lower Cholesky factor of the covariance, (d, d)."""
 
-    def zero(self) -> Moments:
-        """Return the zero statistic."""
-        return Moments(0.0, 0.0, 0.0, 0.0)
-
     def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> Moments:
         """Return the moments about the model's mean, or about the first weighted row."""
         centre = _first_centre(rows.x, weights) if dist is None else self.location(dist)[0]
         with one_blas_thread():
             return weighted_moments(rows.x, weights, centre, full=True)
-
-    def merge(self, a: Moments, b: Moments) -> Moments:
-        """Return the moments of both."""
-        return merge_moments(a, b)
-
-    def to_value(self, stat: Moments) -> Moments:
-        """Return a copy of the moments."""
-        return stat.copy()
 
     def from_value(self, value: Any) -> Moments:
         """Return moments from `Moments` or from raw sums ``(Σwx, Σwxxᵀ, Σw)``."""
@@ -165,6 +176,18 @@ class QuadraticLeaf(Leaf):
         half *= -0.5
         half += -0.5 * len(mean) * LOG_2PI - float(np.add.reduce(np.log(np.diagonal(factor))))
         return half
+
+
+class FullNormalLeaf(MatrixRows, QuadraticLeaf):
+    """Normal laws of a vector that carry their mean `mu`, covariance `covar` and its factor `chol`."""
+
+    def location(self, dist: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return (mean (d,), covariance (d, d))."""
+        return dist.mu, dist.covar
+
+    def factor(self, dist: Any) -> np.ndarray:
+        """Return the lower Cholesky factor of the covariance, (d, d)."""
+        return np.asarray(dist.chol)
 
 
 def forward_square(factor: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -202,6 +225,16 @@ class LinearLeaf(Leaf):
     def merge(self, a: LinearSums, b: LinearSums) -> LinearSums:
         """Return the sum of both."""
         return LinearSums(a.weight + b.weight, a.sums + b.sums)
+
+    def to_value(self, stat: LinearSums) -> Any:
+        """Return ``(Σw, Σw t₁(x), ...)``."""
+        return (float(stat.weight), *(float(total) for total in stat.sums))
+
+    def from_value(self, value: Any) -> LinearSums:
+        """Return the sums of ``(Σw, Σw t₁(x), ...)``."""
+        if isinstance(value, LinearSums):
+            return value
+        return LinearSums(float(value[0]), np.array([value[1 + i] for i in range(self.width)], float))
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
         """Return ``η·t(x) + c``."""

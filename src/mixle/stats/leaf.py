@@ -34,6 +34,7 @@ from mixle.stats.contract import (
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.refusals import LEAVE_OUT
 
 __all__ = [
     "Leaf",
@@ -100,7 +101,7 @@ def as_rows(payload: Any) -> Rows:
     if isinstance(payload, np.ndarray):
         return Rows(payload)
     raise TypeError(
-        f"encoded rows are needed, not a {type(payload).__name__}: model.dist_to_encoder().seq_encode(rows)"
+        f"encoded rows are needed, not a {type(payload).__name__}; pass model.dist_to_encoder().seq_encode(rows)"
     )
 
 
@@ -165,7 +166,7 @@ class Leaf(ABC):
         if outside is not None:
             bad = np.flatnonzero(outside & (weights > 0.0))
             if bad.size:
-                raise SupportError(f"the value is outside {self.support()}", self.name, int(bad[0]))
+                raise SupportError(f"the value is outside {self.support()}; {LEAVE_OUT}", self.name, int(bad[0]))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.__dict__ == other.__dict__

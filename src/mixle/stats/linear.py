@@ -1,4 +1,4 @@
-"""What the estimators of linear families share: prior means of the features, and their weight in rows."""
+"""What linear families share: prior means of the features and their weight in rows, and vectors of features."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixle.stats.contract import Column
 from mixle.stats.domains import finite, nonnegative
-from mixle.stats.kinds import LinearSums
-from mixle.stats.leaf import LeafEstimator
+from mixle.stats.kinds import LinearLeaf, LinearSums
+from mixle.stats.leaf import LeafEstimator, as_rows
 
-__all__ = ["LinearEstimator", "inside"]
+__all__ = ["LinearEstimator", "VectorLeaf", "inside"]
 
 
 class LinearEstimator(LeafEstimator):
@@ -60,6 +61,37 @@ class LinearEstimator(LeafEstimator):
     @abstractmethod
     def _without_data(self) -> Any:
         """Return the law where there is neither a row nor a prior."""
+
+
+class VectorLeaf(LinearLeaf):
+    """Laws of a vector that are linear in a feature for each entry; the statistic is ``(Σw, Σw t(x))``."""
+
+    vector: ClassVar[bool] = True
+
+    def __init__(self, dim: int | None = None) -> None:
+        self.dim = dim
+
+    def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
+        """Return the features as columns for a start."""
+        return [Column(np.asarray(x)) for x in as_rows(payload).cut(start, stop).x]
+
+    def zero(self) -> LinearSums:
+        """Return the zero statistic; without `dim` it has no entries yet."""
+        return LinearSums(0.0, np.zeros(self.dim or 0))
+
+    def merge(self, a: LinearSums, b: LinearSums) -> LinearSums:
+        """Return the sum of both."""
+        if not len(a.sums) or not len(b.sums):
+            return LinearSums(a.weight + b.weight, np.array(b.sums if len(b.sums) else a.sums, float))
+        return super().merge(a, b)
+
+    def to_value(self, stat: LinearSums) -> tuple[float, np.ndarray]:
+        """Return (weight, sums (d,))."""
+        return float(stat.weight), np.array(stat.sums, float)
+
+    def from_value(self, value: Any) -> LinearSums:
+        """Return the sums of (weight, sums (d,))."""
+        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array(value[1], float))
 
 
 def inside(x: np.ndarray, outside: np.ndarray, harmless: float) -> tuple[np.ndarray, np.ndarray | None]:

@@ -204,7 +204,7 @@ class DictDirichletDistribution(Serializable):
     def __init__(self, alpha: Mapping[Any, float], name: str | None = None) -> None:
         self.alpha = {label: concentration(a, "alpha of a DictDirichlet") for label, a in alpha.items()}
         if not self.alpha:
-            raise ValueError("alpha of a DictDirichlet lists no label")
+            raise ValueError("alpha of a DictDirichlet lists no label; give {label: concentration, ...}")
         self.name = name
 
     def log_density(self, x: Mapping[Any, float]) -> float:

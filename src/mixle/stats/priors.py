@@ -267,7 +267,7 @@ def check_prior(prior: Any, family: str) -> Any:
     if rule is None:
         raise ValueError(f"no conjugate prior is known for {family}; pseudo_count and suff_stat smooth where they are")
     if not any(cls.__name__ in rule.laws for cls in type(prior).__mro__):
-        raise ValueError(f"the prior of {family} is a {' or a '.join(rule.laws)}, not a {type(prior).__name__}")
+        raise ValueError(f"the prior of {family} must be a {' or a '.join(rule.laws)}, not a {type(prior).__name__}")
     lacking = rule.check(prior)
     if lacking is not None:
         raise ValueError(f"a prior of {family} needs {lacking}")
@@ -286,12 +286,14 @@ def check_weight_prior(prior: Any, count: int, family: str) -> Any:
         return None
     if not any(c.__name__ in {"DirichletDistribution", "SymmetricDirichletDistribution"} for c in type(prior).__mro__):
         kind = type(prior).__name__
-        raise ValueError(f"the prior of the weights of a {family} is a Dirichlet or a SymmetricDirichlet, not a {kind}")
+        raise ValueError(
+            f"the prior of the weights of a {family} must be a Dirichlet or a SymmetricDirichlet, not a {kind}"
+        )
     lacking = _Dirichlet().check(prior)
     if lacking is not None:
         raise ValueError(f"a prior of the weights of a {family} needs {lacking}")
     if np.ndim(prior.alpha) and len(prior.alpha) != count:
-        raise ValueError(f"a Dirichlet prior of {len(prior.alpha)} entries does not fit {count} weights")
+        raise ValueError(f"a Dirichlet prior of {len(prior.alpha)} entries does not fit {count} weights; give one each")
     return prior
 
 

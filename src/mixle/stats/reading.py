@@ -71,8 +71,13 @@ def _bad(value: Any, family: str, row: int, what: str = "a number") -> RowError:
     if is_missing(value):
         return RowError(f"{value!r} {_MISSING_HINT}", family, row)
     if isinstance(value, (float, np.floating)):
-        return RowError(f"{value!r} is not finite", family, row)
-    return RowError(f"{value!r:.80} is not {what}", family, row)
+        return RowError(f"{value!r} is not finite; leave the row out, or give a finite number", family, row)
+    advice = "convert it, or use Categorical for labels" if what == "a number" else f"pass {what}"
+    return RowError(f"{value!r:.80} is not {what}; {advice}", family, row)
+
+
+def _of_width(found: int, expected: int, family: str, row: int) -> RowError:
+    return RowError(f"the row has {found} entries, {expected} are expected; pass rows of one width", family, row)
 
 
 def _object_array(rows: Sequence[Any]) -> bool:
@@ -102,7 +107,9 @@ def read_numbers(rows: Sequence[Any], family: str, squared: bool = False) -> np.
     if isinstance(rows, np.ndarray) and not _object_array(rows):
         if rows.ndim != 1:
             raise RowError(
-                f"one number per row is needed, the array has shape {rows.shape}", family, 0 if len(rows) else None
+                f"each row is one number, the array has shape {rows.shape}; pass rows.ravel(), or a family of vectors",
+                family,
+                0 if len(rows) else None,
             )
         values = np.asarray(rows, float)
     elif set(map(type, rows)) <= _PLAIN:
@@ -174,12 +181,16 @@ def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None, square
     _refuse_masked(rows, family)
     if isinstance(rows, np.ndarray) and not _object_array(rows):
         if rows.ndim != 2:
-            raise RowError(f"rows are vectors, the array has shape {rows.shape}", family, 0 if len(rows) else None)
+            raise RowError(
+                f"rows are vectors, the array has shape {rows.shape}; pass shape (n, d)",
+                family,
+                0 if len(rows) else None,
+            )
         values = rows if rows.dtype == np.float64 else rows.astype(float)
     else:
         values = _stack_rows(rows, family, dim)
     if dim is not None and len(values) and values.shape[1] != dim:
-        raise RowError(f"the row has {values.shape[1]} entries, {dim} are expected", family, 0)
+        raise _of_width(values.shape[1], dim, family, 0)
     if not len(values):
         return np.zeros((0, dim or values.shape[1]))
     bad = first_not_finite(values, squared)
@@ -208,7 +219,7 @@ def _stack_rows(rows: Sequence[Any], family: str, dim: int | None) -> np.ndarray
             raise _bad(row, family, i, "a vector of numbers")
         width = len(row) if width is None else width
         if len(row) != width:
-            raise RowError(f"the row has {len(row)} entries, {width} are expected", family, i)
+            raise _of_width(len(row), width, family, i)
     kinds = {type(v) for row in rows for v in row}
     if kinds <= _PLAIN:
         try:
@@ -231,7 +242,10 @@ def read_integers(rows: Sequence[Any], family: str) -> tuple[np.ndarray, np.ndar
     wide = np.abs(values) >= 2.0**53
     if wide.any():
         row = int(np.argmax(wide))
-        raise RowError(f"{rows[row]!r:.80} is too large: integers from 2**53 on are not told apart", family, row)
+        reason = (
+            f"{rows[row]!r:.80} is too large: integers from 2**53 on are not told apart; use Categorical for labels"
+        )
+        raise RowError(reason, family, row)
     broken = values != np.floor(values)
     return values, (broken if broken.any() else None)
 
@@ -291,7 +305,8 @@ def read_labels(rows: Sequence[Any], family: str) -> tuple[np.ndarray, tuple[Any
             try:
                 hash(value)
             except TypeError:
-                raise RowError(f"{value!r:.80} cannot be a label: it is not hashable", family, i) from None
+                reason = f"{value!r:.80} cannot be a label: it is not hashable; pass a tuple, or str(value)"
+                raise RowError(reason, family, i) from None
         raise
     labels = tuple(table)
     for code, label in enumerate(labels):

@@ -120,7 +120,7 @@ class Serializable:
         """
         if not self._fields and not self._keyword_fields:
             raise SerializationError(
-                f"{type(self).__name__} has no JSON form: it does not name its arguments in _fields"
+                f"{type(self).__name__} has no JSON form; give it _fields, the names of its arguments"
             )
         result: dict[str, Any] = {"type": type(self).__name__, "schema": SCHEMA}
         for name in (*self._fields, *self._keyword_fields):
@@ -141,7 +141,8 @@ class Serializable:
         """
         built = from_plain(payload)
         if not isinstance(built, cls):
-            raise SerializationError(f"expected a {cls.__name__}, found a {type(built).__name__}")
+            found = type(built).__name__
+            raise SerializationError(f"expected a {cls.__name__}, found a {found}; use {found}.from_dict")
         return built
 
     def to_json(self, **kwargs: Any) -> str:
@@ -208,7 +209,9 @@ def _rare_to_plain(value: Any) -> Any:
         return {"timedelta": [value.days, value.seconds, value.microseconds]}
     if callable(value):
         return {"function": _name_of(value)}
-    raise SerializationError(f"a value of type {type(value).__name__} has no JSON form: {value!r:.80}")
+    raise SerializationError(
+        f"a value of type {type(value).__name__} has no JSON form: {value!r:.80}; use numbers, text, arrays or models"
+    )
 
 
 def _name_of(function: Any) -> str:
@@ -242,7 +245,9 @@ def from_plain(value: Any) -> Any:
         return bytes.fromhex(value["bytes"])
     if len(value) == 1 and (tag := next(iter(value))) in _TAGS:
         return _TAGS[tag](value[tag])
-    raise SerializationError(f"JSON of an unknown form: keys {sorted(map(str, value))}")
+    raise SerializationError(
+        f"JSON of an unknown form, keys {sorted(map(str, value))}; pass what to_json or to_dict returned"
+    )
 
 
 def _function(name: str) -> Any:
@@ -261,12 +266,16 @@ def _build(value: dict[str, Any]) -> Any:
     extras = [name for name in getattr(cls, "_extras", ()) if name in value]
     unknown = sorted(set(value) - set(names) - {"type", "schema", *extras})
     if unknown:
-        raise SerializationError(f"{value['type']}: unknown arguments {', '.join(unknown)}")
+        raise SerializationError(
+            f"{value['type']}: unknown arguments {', '.join(unknown)}; read it with the version that wrote it"
+        )
     arguments = {name: from_plain(value[name]) for name in names if name in value}
     try:
         built = cls(**arguments)
     except TypeError as error:
-        raise SerializationError(f"{value['type']} cannot be built: {error}") from error
+        raise SerializationError(
+            f"{value['type']} cannot be built: {error}; pass what to_json or to_dict returned"
+        ) from error
     for name in extras:
         getattr(built, f"set_{name}")(from_plain(value[name]))
     return built

@@ -108,7 +108,7 @@ def set_codes(offsets: np.ndarray, codes: np.ndarray, labels: Any, family: str) 
     if twice.any():
         first = int(np.argmax(twice))
         label = int(codes[first]) if labels is None else labels[int(codes[first])]
-        raise RowError(f"the set holds {label!r:.80} twice", family, int(owners[first]))
+        raise RowError(f"the set holds {label!r:.80} twice; pass each once", family, int(owners[first]))
     return RaggedCodes(offsets, codes.astype(np.int32))
 
 

@@ -236,7 +236,9 @@ def raw_moments(first: Any, second: Any, count: float, full: bool = False) -> Mo
     diagonal = np.diagonal(scatter) if full else scatter
     size = np.diagonal(second) if full else second
     if np.any(diagonal < -64 * np.finfo(float).eps * np.abs(size)):
-        raise ValueError("the second moment is smaller than the square of the first: a negative variance")
+        raise ValueError(
+            "the second moment is smaller than the square of the first, a negative variance; pass sums of the same rows"
+        )
     if not full:
         scatter = np.maximum(scatter, 0.0)
     return Moments(float(count), _plain(mean), _plain(np.zeros_like(mean)), _plain(scatter))

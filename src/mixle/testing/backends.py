@@ -48,7 +48,7 @@ def backends_of(option: str | None) -> list[str]:
         return [name for name in known if name not in _LEFT_OUT and _installed(name)]
     names = [name.strip().lower() for name in option.split(",") if name.strip()]
     if not names:
-        raise ValueError("no backend is named")
+        raise ValueError("no backend is named; write for example --mixle-backends=local,mp")
     return [check_word(name, known, "backend") for name in dict.fromkeys(names)]
 
 

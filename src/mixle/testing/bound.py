@@ -80,7 +80,7 @@ class Chaos(Policy):
         elif (fault.kind == "garble" or (fault.kind, fault.at) == ("corrupt", "reply")) and not has_processes:
             lacks = "has no frames of this library on its wire"
         if lacks:
-            raise BackendError(f"{fault!r} cannot happen here: transport {self.name!r} {lacks}. It can on backend='mp'")
+            raise BackendError(f"{fault!r} cannot happen here: transport {self.name!r} {lacks}. Use backend='mp'")
 
     # The verbs
 
@@ -150,9 +150,9 @@ class Chaos(Policy):
         workers = self.inner.workers() if hasattr(self.inner, "workers") else None
         for fault in self.faults:
             if fault.shard is not None and fault.shard >= shards:
-                raise BackendError(f"{fault!r}: there is no shard {fault.shard}, there are {shards}, counted from 0")
+                raise BackendError(f"{fault!r}: there is no shard {fault.shard}; name one of 0 to {shards - 1}")
             if fault.worker is not None and workers is not None and fault.worker not in workers:
-                raise BackendError(f"{fault!r}: there is no worker {fault.worker}, there are {list(workers)}")
+                raise BackendError(f"{fault!r}: there is no worker {fault.worker}; name one of {list(workers)}")
 
     def _faulty(self, task: Any) -> Any:
         """Return the task with the faults that its round may meet; the very task if there are none."""

@@ -108,7 +108,7 @@ class ChaosPlan(Policy):
         self.faults: tuple[Fault, ...] = tuple(faults)
         for fault in self.faults:
             if not isinstance(fault, Fault):
-                raise TypeError(f"a plan is made of faults, e.g. ChaosPlan().kill(worker=1), not of {fault!r}")
+                raise TypeError(f"a plan is made of faults, not of {fault!r}; write ChaosPlan().kill(worker=1)")
             if self.faults.count(fault) > 1:
                 raise ContractError(f"{fault!r} is planned twice: say times=2")
         self.uses: list[Chaos] = []
@@ -168,7 +168,9 @@ class ChaosPlan(Policy):
         """Send what is no reply: "noise", "half" of a frame, one of "oversize", or an "unpicklable" statistic."""
         check_word(how, GARBLED, "garble")
         if how == "unpicklable" and where.get("at", "reply") != "reply":
-            raise ContractError("an unpicklable statistic is met where the reply is written: at='reply'")
+            raise ContractError(
+                "an unpicklable statistic is met where the reply is written; say at='reply', or leave at= out"
+            )
         return self._with("garble", {"at": "reply", **where}, how=how)
 
     def corrupt(self, bit: int = 54, **where: Any) -> ChaosPlan:

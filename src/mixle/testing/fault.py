@@ -112,7 +112,7 @@ def check_word(value: Any, known: Iterable[str], what: str) -> str:
 
     near = get_close_matches(str(value), words, n=1)
     meant = f" Did you mean {near[0]!r}?" if near else ""
-    raise ContractError(f"{what} {value!r} is not known.{meant} Known: {', '.join(words)}")
+    raise ContractError(f"{what} {value!r} is not known.{meant} Use one of {', '.join(words)}")
 
 
 def check_count(value: Any, what: str, least: int, hint: str = "") -> int | None:

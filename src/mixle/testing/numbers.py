@@ -80,7 +80,7 @@ def altered(value: Any, number: int, change: Change) -> Any:
     """
     total = count_numbers(value)
     if not total:
-        raise ValueError(f"there is no float number inside a {type(value).__name__}")
+        raise ValueError(f"there is no float number inside a {type(value).__name__}; pass a statistic that holds some")
     return _Copy(number % total, change).of(value)
 
 

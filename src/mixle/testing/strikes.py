@@ -24,7 +24,7 @@ def strike(fault: Fault, driver: int) -> None:
     from mixle.testing.fault import DEADLY
 
     if fault.kind in DEADLY and os.getpid() == driver:
-        raise BackendError(f"{fault!r} would end the driver: this work is done in the driver's own process")
+        raise BackendError(f"{fault!r} would end the driver, whose own process does this work; use backend='mp'")
     _STRIKES[fault.kind](fault)
 
 

@@ -101,7 +101,8 @@ class CensoredAccumulator(WrappingAccumulator):
         if lost.size:
             row = int(found.rows[lost[0]])
             low, high = (float(end[found.which[lost[0]]]) for end in (found.low, found.high))
-            raise SupportError(f"the interval from {low!r} to {high!r} has no probability", "Censored", row)
+            reason = f"the interval from {low!r} to {high!r} has no probability; widen it, or leave the row out"
+            raise SupportError(reason, "Censored", row)
         weight = np.bincount(found.which, weights[found.rows], len(found.low))
         for start in range(0, len(found.low), INTERVALS):
             part = slice(start, start + INTERVALS)

@@ -66,7 +66,7 @@ class CompositeDistribution(SequenceEncodableProbabilityDistribution):
     >>> d.log_density((0.0,))
     Traceback (most recent call last):
         ...
-    mixle.errors.ArityError: expected 2 fields, got 1
+    mixle.errors.ArityError: expected 2 fields, got 1; write None for what is missing
     """
 
     _fields = ("dists",)

@@ -25,6 +25,7 @@ from mixle.stats.combinators.routing import (
 from mixle.stats.contract import DataSequenceEncoder, SequenceEncodableProbabilityDistribution
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import refuse, staged
+from mixle.stats.refusals import refuse_statistic
 from mixle.stats.sums import signed_suff_stat
 
 __all__ = [
@@ -128,7 +129,8 @@ class ConditionalEncoder(RoutedEncoder):
             try:
                 found[i] = table.get(key, other)
             except TypeError:
-                raise RowError(f"{key!r:.80} cannot be a key: it is not hashable", "Conditional", i, (0,)) from None
+                reason = f"{key!r:.80} cannot be a key: it is not hashable; pass a tuple, or str(key)"
+                raise RowError(reason, "Conditional", i, (0,)) from None
         return found
 
 
@@ -176,7 +178,7 @@ def split_statistic(value: Any, keys: Sequence[Any], default: bool) -> tuple[tup
     _, branches, default_nobs, other, given_nobs, given = value
     found = tuple(branch[0] for branch in branches)
     if found != tuple(keys):
-        raise ValueError(f"the statistic is of the branches {found!r:.80}, these are {tuple(keys)!r:.80}")
+        refuse_statistic(f"{found!r:.80}", f"{tuple(keys)!r:.80}", "as branches")
     between = ((other, default_nobs),) if default else ()
     parts = [*((statistic, nobs) for _, nobs, statistic in branches), *between, (given, given_nobs)]
     return tuple(part[0] for part in parts), tuple(float(part[1]) for part in parts)
@@ -188,7 +190,9 @@ def _mapping(given: Any) -> dict[Any, Any]:
         return dict(given)
     if isinstance(given, (list, tuple)):
         return dict(enumerate(given))
-    raise TypeError(f"a Conditional takes a map from keys to its parts, not a {type(given).__name__}")
+    raise TypeError(
+        f"a Conditional takes a map from keys to its parts, not a {type(given).__name__}; pass {{key: part, ...}}"
+    )
 
 
 class ConditionalDistribution(SequenceEncodableProbabilityDistribution):

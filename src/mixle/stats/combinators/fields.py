@@ -18,6 +18,7 @@ from mixle.stats.contract import (
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.refusals import refuse_statistic
 from mixle.stats.table import Table
 
 __all__ = [
@@ -52,11 +53,12 @@ def split_rows(rows: Sequence[Any], count: int) -> list[Sequence[Any]]:
     if not set(map(type, rows)) <= {tuple, list}:
         for i, row in enumerate(rows):
             if isinstance(row, (str, bytes, bytearray, Mapping, AbstractSet)) or not np.iterable(row):
-                hint = "; rows that are mappings belong to a Record" if isinstance(row, Mapping) else ""
-                raise ArityError(f"{row!r:.80} is not a row of {count} fields{hint}", row=i)
+                advice = "use RecordEstimator for mappings" if isinstance(row, Mapping) else "pass a tuple"
+                raise ArityError(f"{row!r:.80} is not a row of {count} fields; {advice}", row=i)
     if set(map(len, rows)) != {count}:
         at = next(i for i, row in enumerate(rows) if len(row) != count)
-        raise ArityError(f"expected {count} fields, got {len(rows[at])}", row=at)
+        advice = "write None for what is missing" if len(rows[at]) < count else "give the model a law for each"
+        raise ArityError(f"expected {count} fields, got {len(rows[at])}; {advice}", row=at)
     return list(zip(*rows, strict=True))
 
 
@@ -302,4 +304,4 @@ def keep_fields(estimators: Sequence[Any], dists: Sequence[Any], previous: Any, 
 
 
 def _refuse_arity(value: Any, count: int) -> NoReturn:
-    raise ContractError(f"the statistic is of {len(value)} fields, {count} are expected")
+    refuse_statistic(len(value), count, "fields", ContractError)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mixle.errors import KeyValidationError
 from mixle.stats.combinators.fields import plain_list
-from mixle.stats.combinators.wrapping import (
-    WrappedRows,
-    WrappingAccumulator,
-    WrappingEncoder,
-    WrappingEstimator,
-    WrappingFactory,
-    kept_rows,
+from mixle.stats.combinators.wrapping import WrappedRows, WrappingEncoder, WrappingFactory, kept_rows
+from mixle.stats.combinators.zero_share import (
+    ZeroShareAccumulator,
+    ZeroShareDistribution,
+    ZeroShareEstimator,
+    share_of,
 )
-from mixle.stats.combinators.zero_inflated import share_of
 from mixle.stats.combinators.zeros import zero_density, zero_rows
-from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
-from mixle.stats.domains import fraction, nonnegative
-from mixle.stats.enumeration import moved, ranked, united
+from mixle.stats.contract import DistributionSampler
+from mixle.stats.domains import nonnegative
 from mixle.stats.keys import has_keys
 from mixle.stats.sums import block_sum
 from mixle.stats.tails import log_one_minus_exp
@@ -45,7 +42,7 @@ class HurdleEncoder(WrappingEncoder):
         return WrappedRows(kept_rows(rows, ~zero_rows(rows), self.encoder))
 
 
-class HurdleAccumulator(WrappingAccumulator):
+class HurdleAccumulator(ZeroShareAccumulator):
     """Statistic ``(child's value of the rows that are not zero, weight of zeros, weight)``."""
 
     def weigh(self, x: WrappedRows, weights: np.ndarray, model: Any) -> np.ndarray:
@@ -58,21 +55,12 @@ class HurdleAccumulator(WrappingAccumulator):
         self.sums[0] += block_sum(weights[zero])
         return np.asarray(weights[x.rows.present])
 
-    def pack(self, child: Any) -> tuple[Any, float, float]:
-        """Return the statistic."""
-        return child, self.sums[0], self.sums[1]
-
-    def unpack(self, value: Any) -> tuple[Any, tuple[float, ...]]:
-        """Return the child's statistic and the sums."""
-        child, zeros, total = value
-        return child, (zeros, total)
-
     def acc_to_encoder(self) -> HurdleEncoder:
         """Return the encoder."""
         return HurdleEncoder(self.accumulator.acc_to_encoder())
 
 
-class HurdleDistribution(SequenceEncodableProbabilityDistribution):
+class HurdleDistribution(ZeroShareDistribution):
     """Law that is zero with probability π, and else the base without its zeros.
 
     ``p(0) = π``, ``p(x) = (1 − π) f(x) / (1 − f(0))`` elsewhere (J. Mullahy, "Specification and testing of some
@@ -98,12 +86,7 @@ class HurdleDistribution(SequenceEncodableProbabilityDistribution):
     (0.25, 0.234776)
     """
 
-    _fields = ("base", "pi")
-    _keyword_fields = ("name", "keys")
-
-    def __init__(self, base: Any, pi: float, name: str | None = None, keys: Any = None) -> None:
-        self.base, self.pi = base, fraction(pi, "pi of a Hurdle")
-        self.name, self.keys = name, keys
+    kind = "Hurdle"
 
     @property
     def log_positive(self) -> float:
@@ -111,7 +94,7 @@ class HurdleDistribution(SequenceEncodableProbabilityDistribution):
         return float(log_one_minus_exp(zero_density(self.base)))
 
     @property
-    def _passed(self) -> float:
+    def log_passed(self) -> float:
         """Return log((1 − π) / (1 − f(0)))."""
         cut = self.log_positive
         return math.log1p(-self.pi) - cut if self.pi < 1.0 and cut > -math.inf else -math.inf
@@ -122,17 +105,12 @@ class HurdleDistribution(SequenceEncodableProbabilityDistribution):
 
     def seq_log_density(self, x: WrappedRows) -> np.ndarray:
         """Return the log-densities, shape (n,)."""
-        inside = np.asarray(self.base.seq_log_density(x.rows.payload)) + self._passed
+        inside = np.asarray(self.base.seq_log_density(x.rows.payload)) + self.log_passed
         if x.rows.present is None:
             return inside
-        result = np.full(x.rows.count, math.log(self.pi) if self.pi > 0.0 else -math.inf)
+        result = np.full(x.rows.count, self.log_share)
         result[x.rows.present] = inside
         return result
-
-    def outcomes(self) -> Iterator[tuple[Any, float]]:
-        """Return zero among the other outcomes of the base, the most probable first."""
-        zero = ranked([(0, self.log_density(0))])
-        return united([zero, moved(self.base.outcomes(), self._passed, lambda value: bool(value != 0))])
 
     def sampler(self, seed: int | None = None) -> HurdleSampler:
         """Return a sampler."""
@@ -166,7 +144,10 @@ class HurdleSampler(DistributionSampler):
 
     def _positive(self, count: int) -> list[Any]:
         if count and self.dist.log_positive < math.log(1e-6):
-            raise ValueError(f"a Hurdle cannot draw what is not zero: {self.dist.base} is nearly always zero")
+            raise ValueError(
+                f"a Hurdle cannot draw what is not zero: {self.dist.base} is nearly always zero; "
+                "give it a base that is not, or pi=1.0"
+            )
         found: list[Any] = []
         while len(found) < count:
             drawn = plain_list(self.child.sample(count - len(found)))
@@ -174,7 +155,7 @@ class HurdleSampler(DistributionSampler):
         return found
 
 
-class HurdleEstimator(WrappingEstimator):
+class HurdleEstimator(ZeroShareEstimator):
     """Maximum-likelihood estimator of a `HurdleDistribution`.
 
     The two parts are fitted apart: π is the share of zeros, the base is fitted to the other rows with its zeros taken
@@ -203,7 +184,6 @@ class HurdleEstimator(WrappingEstimator):
     (0.4, 2.432484)
     """
 
-    _fields = ("base_estimator",)
     _keyword_fields = ("pseudo_count", "name", "keys", "trunc_max_iter", "trunc_threshold")
 
     def __init__(
@@ -215,9 +195,7 @@ class HurdleEstimator(WrappingEstimator):
         trunc_max_iter: int = 100,
         trunc_threshold: float = 1e-10,
     ) -> None:
-        self.base_estimator = base_estimator
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.name, self.keys = name, keys
+        super().__init__(base_estimator, pseudo_count, name, keys)
         self.trunc_max_iter = int(nonnegative(trunc_max_iter, "trunc_max_iter"))
         self.trunc_threshold = nonnegative(trunc_threshold, "trunc_threshold")
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import SupportError
+from mixle.stats.refusals import LEAVE_OUT
 
 __all__ = ["is_latent", "supported", "update_part"]
 
@@ -42,4 +43,4 @@ def update_part(accumulator: Any, payload: Any, weights: np.ndarray, model: Any)
     _, left_out = scored(payload, weights, model)
     if left_out:
         lost = np.flatnonzero(np.isneginf(model.seq_log_density(payload)) & (weights > 0.0))
-        raise SupportError("no component supports the value", "Mixture", int(lost[0]))
+        raise SupportError(f"no component supports the value; {LEAVE_OUT}", "Mixture", int(lost[0]))

@@ -72,7 +72,7 @@ class SequenceEncoder(DataSequenceEncoder):
         if not kinds <= {list, tuple}:
             for i, row in enumerate(rows):
                 if isinstance(row, (Mapping, AbstractSet)) or not (hasattr(row, "__len__") and np.iterable(row)):
-                    raise RowError(f"{row!r:.80} is not a sequence of elements", "Sequence", i)
+                    raise RowError(f"{row!r:.80} is not a sequence of elements; pass a list", "Sequence", i)
         sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         try:

@@ -20,6 +20,7 @@ from mixle.stats.contract import (
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.refusals import LEAVE_OUT
 from mixle.stats.starts import seed_start, start_components, take_columns
 from mixle.stats.sums import block_sum
 
@@ -127,7 +128,7 @@ class RoutedAccumulator(SequenceEncodableStatisticAccumulator):
         """Count the weight of each part, and return the weights of its rows."""
         lost = np.flatnonzero((x.codes < 0) & (weights > 0.0))
         if lost.size:
-            raise SupportError("the row belongs to no branch", self.name, int(lost[0]))
+            raise SupportError(f"the row belongs to no branch; {LEAVE_OUT}", self.name, int(lost[0]))
         own = [weights if part.present is None else weights[part.present] for part in x.parts]
         self.nobs = [total + block_sum(part) for total, part in zip(self.nobs, own, strict=True)]
         return own

@@ -29,6 +29,7 @@ from mixle.stats.contract import (
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.domains import nonnegative, probabilities
 from mixle.stats.enumeration import moved, refuse, united
+from mixle.stats.refusals import refuse_statistic
 from mixle.stats.sums import signed_suff_stat
 
 __all__ = [
@@ -76,11 +77,11 @@ class SelectEncoder(RoutedEncoder):
             try:
                 chosen = self.choice_function(value)
             except Exception as error:
-                reason = f"the choice function raises {type(error).__name__} for {value!r:.80}: {error}"
+                reason = f"the choice function raises {type(error).__name__} for {value!r:.80}; mend it: {error}"
                 raise RowError(reason, "Select", i) from error
             if not (isinstance(chosen, (int, np.integer)) and 0 <= chosen < count):
                 raise RowError(
-                    f"the choice function gives {chosen!r:.80} for {value!r:.80}, no branch of 0, ..., {count - 1}",
+                    f"the choice function gives {chosen!r:.80} for {value!r:.80}; it must give 0, ..., or {count - 1}",
                     "Select",
                     i,
                 )
@@ -125,7 +126,7 @@ def split_statistic(value: Any, count: int) -> tuple[tuple[Any, ...], tuple[floa
     """
     _, branches = value
     if len(branches) != count:
-        raise ValueError(f"the statistic has {len(branches)} branches, this Select {count}")
+        refuse_statistic(len(branches), count, "branches")
     return tuple(part[1] for part in branches), tuple(float(part[0]) for part in branches)
 
 

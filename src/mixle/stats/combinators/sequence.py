@@ -230,6 +230,8 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
 class SequenceSampler(DistributionSampler):
     """Sampler of a `SequenceDistribution`."""
 
+    _unsized: ClassVar[str] = "a Sequence without a law of the length"
+
     def __init__(self, dist: SequenceDistribution, seed: int | None = None) -> None:
         super().__init__(dist, seed)
         self.lengths = dist.len_dist.sampler(self.new_seed())
@@ -244,13 +246,12 @@ class SequenceSampler(DistributionSampler):
             If there is no law of the length.
         """
         if isinstance(self.dist.len_dist, NullDistribution):
-            raise NonGenerativeSequenceError("a Sequence without a law of the length cannot be sampled; pass len_dist=")
-        if size is None:
-            return plain_list(self.elements.sample(int(self.lengths.sample())))
-        lengths = [int(n) for n in self.lengths.sample(size)]
+            raise NonGenerativeSequenceError(f"{self._unsized} cannot be sampled; pass len_dist=")
+        lengths = [int(self.lengths.sample())] if size is None else [int(n) for n in self.lengths.sample(size)]
         drawn = plain_list(self.elements.sample(sum(lengths)))
         ends = np.cumsum(lengths).tolist()
-        return [drawn[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+        rows = [drawn[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+        return rows[0] if size is None else rows
 
 
 class SequenceEstimator(ParameterEstimator):
@@ -311,9 +312,12 @@ class SequenceEstimator(ParameterEstimator):
         """Return the fitted distribution; the children are told the weight of elements, and of rows."""
         _, element_nobs, length_nobs, elements, lengths = suff_stat
         dist = self.estimator.estimate(None if self.keys is not None else element_nobs, elements)
-        estimator = self._length()
-        length = self.len_dist if estimator is not self.len_estimator else estimator.estimate(length_nobs, lengths)
+        length = self._length_law(length_nobs, lengths)
         return SequenceDistribution(dist, length, self.len_normalized, self.name, self.keys)
+
+    def _length_law(self, nobs: float | None, lengths: Any) -> Any:
+        estimator = self._length()
+        return self.len_dist if estimator is not self.len_estimator else estimator.estimate(nobs, lengths)
 
     def stack_node(self) -> tuple[str, Any] | None:
         """Return None: rows of varying length do not stack."""

@@ -22,6 +22,7 @@ from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.enumeration import refuse
 from mixle.stats.reading import read_numbers
+from mixle.stats.refusals import LEAVE_OUT
 from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
@@ -122,7 +123,9 @@ class TransformAccumulator(WrappingAccumulator):
         outside[x.rows.present] = False
         lost = np.flatnonzero(outside & (weights > 0.0))
         if lost.size:
-            raise SupportError(f"no number gives the value by {self.transform!r}", "Transform", int(lost[0]))
+            raise SupportError(
+                f"no number gives the value by {self.transform!r}; {LEAVE_OUT}", "Transform", int(lost[0])
+            )
         return np.asarray(weights[x.rows.present])
 
     def supported_rows(self, x: WrappedRows) -> np.ndarray | None:

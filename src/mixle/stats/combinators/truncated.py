@@ -23,6 +23,7 @@ from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import nonnegative
 from mixle.stats.enumeration import moved, ranked, refuse
+from mixle.stats.refusals import LEAVE_OUT
 from mixle.stats.regions import region_points
 from mixle.stats.sums import block_sum, signed_suff_stat
 from mixle.stats.unseen import fit_seen
@@ -100,7 +101,7 @@ class TruncatedAccumulator(WrappingAccumulator):
         (inside,) = x.extra
         lost = np.flatnonzero(~inside & (weights > 0.0))
         if lost.size:
-            raise SupportError(f"the value is cut off: {self.kept}", "Truncated", int(lost[0]))
+            raise SupportError(f"the value is cut off: {self.kept}; {LEAVE_OUT}", "Truncated", int(lost[0]))
         return weights
 
     def supported_rows(self, x: WrappedRows) -> np.ndarray | None:

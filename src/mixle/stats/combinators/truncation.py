@@ -35,7 +35,7 @@ class Kept:
     def __init__(self, allowed: Any, forbidden: Any, low: float | None, high: float | None) -> None:
         given = [allowed is not None, forbidden is not None, low is not None or high is not None]
         if sum(given) != 1:
-            raise ValueError("a Truncated takes exactly one of allowed=, forbidden= and bounds (low=, high=)")
+            raise ValueError("a Truncated takes one kind of limit; pass allowed=, or forbidden=, or low= and high=")
         self.allowed = None if allowed is None else _distinct(allowed)
         self.forbidden = None if forbidden is None else _distinct(forbidden)
         self.low, self.high = _bound(low, "low"), _bound(high, "high")
@@ -142,7 +142,9 @@ class Kept:
             if counts(dist):
                 return self._choose([int(x) for x in points.tolist()], masses, rng, count)
         if log_seen < math.log(1e-6):
-            raise ValueError(f"a Truncated of {dist} cannot be drawn from: {self} has hardly any probability")
+            raise ValueError(
+                f"a Truncated of {dist} cannot be drawn from: {self} has hardly any probability; use wider limits"
+            )
         found: list[Any] = []
         while len(found) < count:
             drawn = plain_list(child.sample(count - len(found)))
@@ -170,7 +172,7 @@ def _distinct(values: Any) -> list[Any]:
     except TypeError as error:
         raise ValueError(f"values of a Truncated must be hashable: {error}") from None
     if not found or any(is_missing(value) for value in found):
-        raise ValueError("a Truncated takes a list of at least one value, none of them missing")
+        raise ValueError("a Truncated takes a list of at least one value, none missing; pass for example [0, 1]")
     return found
 
 

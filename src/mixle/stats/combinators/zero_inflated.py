@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,16 @@ import numpy as np
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.missing import OptionalRows
 from mixle.stats.combinators.parts import supported
-from mixle.stats.combinators.wrapping import (
-    WrappedRows,
-    WrappingAccumulator,
-    WrappingEncoder,
-    WrappingEstimator,
-    WrappingFactory,
+from mixle.stats.combinators.wrapping import WrappedRows, WrappingEncoder, WrappingFactory
+from mixle.stats.combinators.zero_share import (
+    ZeroShareAccumulator,
+    ZeroShareDistribution,
+    ZeroShareEstimator,
+    share_of,
 )
 from mixle.stats.combinators.zeros import is_continuous, zero_rows
-from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
-from mixle.stats.domains import fraction, nonnegative
-from mixle.stats.enumeration import moved, ranked, united
+from mixle.stats.contract import DistributionSampler
+from mixle.stats.domains import fraction
 from mixle.stats.sums import block_sum
 
 __all__ = [
@@ -47,7 +46,7 @@ class ZeroInflatedEncoder(WrappingEncoder):
         return WrappedRows(OptionalRows(len(rows), None, payload), (zero_rows(rows),))
 
 
-class ZeroInflatedAccumulator(WrappingAccumulator):
+class ZeroInflatedAccumulator(ZeroShareAccumulator):
     """Statistic ``(child's value, expected structural zeros, weight)``."""
 
     def __init__(self, accumulator: Any, start: float = 0.5, keys: Any = None) -> None:
@@ -90,21 +89,12 @@ class ZeroInflatedAccumulator(WrappingAccumulator):
         known = super().supported_rows(x)
         return None if known is None else known | x.extra[0]
 
-    def pack(self, child: Any) -> tuple[Any, float, float]:
-        """Return the statistic."""
-        return child, self.sums[0], self.sums[1]
-
-    def unpack(self, value: Any) -> tuple[Any, tuple[float, ...]]:
-        """Return the child's statistic and the sums."""
-        child, structural, total = value
-        return child, (structural, total)
-
     def acc_to_encoder(self) -> ZeroInflatedEncoder:
         """Return the encoder."""
         return ZeroInflatedEncoder(self.accumulator.acc_to_encoder())
 
 
-class ZeroInflatedDistribution(SequenceEncodableProbabilityDistribution):
+class ZeroInflatedDistribution(ZeroShareDistribution):
     """Law of counts, a share of which are zero whatever the base says.
 
     ``p(0) = π + (1 − π) f(0)``, ``p(x) = (1 − π) f(x)`` elsewhere (D. Lambert, "Zero-inflated Poisson regression",
@@ -134,8 +124,7 @@ class ZeroInflatedDistribution(SequenceEncodableProbabilityDistribution):
     (0.351501, 0.203003)
     """
 
-    _fields = ("base", "pi")
-    _keyword_fields = ("name", "keys")
+    kind = "ZeroInflated"
 
     def __init__(self, base: Any, pi: float, name: str | None = None, keys: Any = None) -> None:
         if is_continuous(base):
@@ -143,40 +132,31 @@ class ZeroInflatedDistribution(SequenceEncodableProbabilityDistribution):
                 f"a ZeroInflated needs a law of counts, {type(base).__name__} has a density; "
                 "for zeros beside a density use HurdleDistribution(base, pi)"
             )
-        self.base, self.pi = base, fraction(pi, "pi of a ZeroInflated")
-        self.name, self.keys = name, keys
+        super().__init__(base, pi, name, keys)
 
     def dist_to_encoder(self) -> ZeroInflatedEncoder:
         """Return the encoder."""
         return ZeroInflatedEncoder(self.base.dist_to_encoder())
 
     @property
-    def _logs(self) -> tuple[float, float]:
-        """Return log π and log(1 − π)."""
-        low = math.log(self.pi) if self.pi > 0.0 else -math.inf
-        return low, math.log1p(-self.pi) if self.pi < 1.0 else -math.inf
+    def log_passed(self) -> float:
+        """Return log(1 − π)."""
+        return math.log1p(-self.pi) if self.pi < 1.0 else -math.inf
 
     def seq_log_density(self, x: WrappedRows) -> np.ndarray:
         """Return the log-densities, shape (n,)."""
-        structural, counted = self._logs
-        result = np.asarray(self.base.seq_log_density(x.rows.payload)) + counted
+        result = np.asarray(self.base.seq_log_density(x.rows.payload)) + self.log_passed
         (zero,) = x.extra
-        result[zero] = np.logaddexp(result[zero], structural)
+        result[zero] = np.logaddexp(result[zero], self.log_share)
         return result
 
     def structural(self, x: WrappedRows) -> np.ndarray:
         """Return the chance that each encoded row is a structural zero, shape (n,)."""
         (zero,) = x.extra
         share = np.zeros(len(zero))
-        structural, _ = self._logs
-        if structural > -math.inf:
-            share[zero] = np.minimum(np.exp(structural - self.seq_log_density(x)[zero]), 1.0)
+        if self.log_share > -math.inf:
+            share[zero] = np.minimum(np.exp(self.log_share - self.seq_log_density(x)[zero]), 1.0)
         return share
-
-    def outcomes(self) -> Iterator[tuple[Any, float]]:
-        """Return zero among the other outcomes of the base, the most probable first."""
-        zero = ranked([(0, self.log_density(0))])
-        return united([zero, moved(self.base.outcomes(), self._logs[1], lambda value: bool(value != 0))])
 
     def sampler(self, seed: int | None = None) -> ZeroInflatedSampler:
         """Return a sampler."""
@@ -202,7 +182,7 @@ class ZeroInflatedSampler(DistributionSampler):
         return drawn[0] if size is None else drawn
 
 
-class ZeroInflatedEstimator(WrappingEstimator):
+class ZeroInflatedEstimator(ZeroShareEstimator):
     """Estimator of a `ZeroInflatedDistribution` by EM: whether a zero is structural is what is hidden.
 
     Parameters
@@ -228,7 +208,6 @@ class ZeroInflatedEstimator(WrappingEstimator):
     (0.5519, 2.2316)
     """
 
-    _fields = ("base_estimator",)
     _keyword_fields = ("pseudo_count", "name", "keys", "initial_inflation_probability")
 
     def __init__(
@@ -239,9 +218,7 @@ class ZeroInflatedEstimator(WrappingEstimator):
         keys: Any = None,
         initial_inflation_probability: float = 0.5,
     ) -> None:
-        self.base_estimator = base_estimator
-        self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.name, self.keys = name, keys
+        super().__init__(base_estimator, pseudo_count, name, keys)
         self.initial_inflation_probability = fraction(initial_inflation_probability, "initial_inflation_probability")
 
     def accumulator_factory(self) -> WrappingFactory:
@@ -254,13 +231,3 @@ class ZeroInflatedEstimator(WrappingEstimator):
         child, structural, total = suff_stat
         base = self.base_estimator.estimate(None if self.keys is not None else total - structural, child)
         return ZeroInflatedDistribution(base, share_of(structural, total, self.pseudo_count), self.name, self.keys)
-
-
-def share_of(part: float, total: float, pseudo_count: float | None) -> float:
-    """Return the share of `part` in `total`, half of `pseudo_count` being added to it; 0 without any weight."""
-    extra = pseudo_count or 0.0
-    whole = float(total) + extra
-    return min(max((float(part) + 0.5 * extra) / whole, 0.0), 1.0) if whole > 0.0 else 0.0
-
-
-__all__ += ["share_of"]

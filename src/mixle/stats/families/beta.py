@@ -10,7 +10,7 @@ import numpy as np
 from mixle.stats.contract import Column
 from mixle.stats.domains import positive
 from mixle.stats.families.dirichlet import LARGEST, SMALLEST, dirichlet_shapes
-from mixle.stats.kinds import LinearLeaf, LinearSums
+from mixle.stats.kinds import LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, as_rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
 from mixle.stats.number_sampler import NumberSampler
@@ -41,12 +41,6 @@ class _Beta(LinearLeaf):
 
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         return (dist.a, dist.b, 0.0, 0.0), -beta_log(dist.a, dist.b)
-
-    def to_value(self, stat: LinearSums) -> tuple[float, ...]:
-        return (float(stat.weight), *(float(total) for total in stat.sums))
-
-    def from_value(self, value: Any) -> LinearSums:
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array(value[1:5], float))
 
 
 class BetaDistribution(LeafDistribution):

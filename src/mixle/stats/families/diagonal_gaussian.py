@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,23 +9,16 @@ import numpy as np
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import as_pair, dimensioned
 from mixle.stats.domains import dimension, floor_variance, positive, vector
-from mixle.stats.kinds import SquareLeaf
+from mixle.stats.kinds import MatrixRows, SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
-from mixle.stats.reading import read_matrix
 from mixle.stats.sums import Moments
 
 __all__ = ["DiagonalGaussianDistribution", "DiagonalGaussianEstimator", "DiagonalGaussianSampler"]
 
 
-class _DiagonalGaussian(SquareLeaf):
+class _DiagonalGaussian(MatrixRows, SquareLeaf):
     name: ClassVar[str] = "DiagonalGaussian"
     vector: ClassVar[bool] = True
-
-    def __init__(self, dim: int | None = None) -> None:
-        self.dim = dim
-
-    def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_matrix(rows, self.name, self.dim, squared=True)
 
     def location(self, dist: Any) -> tuple[np.ndarray, np.ndarray]:
         return dist.mu, dist.covar

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.errors import RowError
-from mixle.stats.contract import Column, DistributionSampler
+from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import dimension, nonnegative, positive, vector
-from mixle.stats.kinds import LinearLeaf, LinearSums
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
+from mixle.stats.kinds import LinearSums
+from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
+from mixle.stats.linear import VectorLeaf
 from mixle.stats.reading import read_matrix
 from mixle.stats.special import digammas, gammaln, trigammas
 
@@ -24,12 +25,8 @@ SMALLEST, LARGEST = 1e-8, 1e8
 SLACK = 1e-6
 
 
-class _Dirichlet(LinearLeaf):
+class _Dirichlet(VectorLeaf):
     name: ClassVar[str] = "Dirichlet"
-    vector: ClassVar[bool] = True
-
-    def __init__(self, dim: int | None = None) -> None:
-        self.dim = dim
 
     def encode(self, rows: Sequence[Any]) -> Rows:
         x = read_matrix(rows, self.name, self.dim)
@@ -47,29 +44,11 @@ class _Dirichlet(LinearLeaf):
         columns = tuple(np.ascontiguousarray(logs[:, j]) for j in range(x.shape[1]))
         return Rows(columns, -np.add.reduce(logs, axis=1), outside if outside.any() else None)
 
-    def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
-        """Return the logarithms of the shares as columns for a start."""
-        return [Column(np.asarray(x)) for x in as_rows(payload).cut(start, stop).x]
-
     def support(self) -> str:
         return "the shares > 0 that sum to one"
 
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         return tuple(dist.alpha.tolist()), dist.log_constant
-
-    def zero(self) -> LinearSums:
-        return LinearSums(0.0, np.zeros(self.dim or 0))
-
-    def merge(self, a: LinearSums, b: LinearSums) -> LinearSums:
-        if not len(a.sums) or not len(b.sums):
-            return LinearSums(a.weight + b.weight, np.array(b.sums if len(b.sums) else a.sums, float))
-        return LinearSums(a.weight + b.weight, a.sums + b.sums)
-
-    def to_value(self, stat: LinearSums) -> tuple[float, np.ndarray]:
-        return float(stat.weight), np.array(stat.sums, float)
-
-    def from_value(self, value: Any) -> LinearSums:
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array(value[1], float))
 
 
 class DirichletDistribution(LeafDistribution):

@@ -32,12 +32,6 @@ class _Exponential(LinearLeaf):
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         return (-1.0 / dist.beta,), -math.log(dist.beta)
 
-    def to_value(self, stat: LinearSums) -> tuple[float, float]:
-        return float(stat.weight), float(stat.sums[0])
-
-    def from_value(self, value: Any) -> LinearSums:
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array([value[1]], float))
-
 
 class ExponentialDistribution(LeafDistribution):
     """Exponential distribution, ``exp(−x / β) / β`` on the numbers ≥ 0.

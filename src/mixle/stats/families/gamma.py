@@ -41,12 +41,6 @@ class _Gamma(LinearLeaf):
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         return (-1.0 / dist.theta, dist.k - 1.0), -math.lgamma(dist.k) - dist.k * math.log(dist.theta)
 
-    def to_value(self, stat: LinearSums) -> tuple[float, float, float]:
-        return float(stat.weight), float(stat.sums[0]), float(stat.sums[1])
-
-    def from_value(self, value: Any) -> LinearSums:
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array(value[1:3], float))
-
 
 class GammaDistribution(LeafDistribution):
     """Gamma distribution, ``x^(k−1) exp(−x / θ) / (Γ(k) θᵏ)`` on the numbers > 0.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.domains import positive
-from mixle.stats.kinds import LinearLeaf, LinearSums
+from mixle.stats.kinds import LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
 from mixle.stats.number_sampler import NumberSampler
@@ -21,19 +21,7 @@ __all__ = ["HalfNormalDistribution", "HalfNormalEstimator", "HalfNormalSampler",
 SMALLEST_SCALE = 1e-8
 
 
-class SquareSums(LinearLeaf):
-    """The one feature x² of a number."""
-
-    def to_value(self, stat: LinearSums) -> tuple[float, float]:
-        """Return (Σw, Σw x²)."""
-        return float(stat.weight), float(stat.sums[0])
-
-    def from_value(self, value: Any) -> LinearSums:
-        """Return the sums of ``(Σw, Σw x²)``."""
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array([value[1]], float))
-
-
-class _HalfNormal(SquareSums):
+class _HalfNormal(LinearLeaf):
     name: ClassVar[str] = "HalfNormal"
 
     def encode(self, rows: Sequence[Any]) -> Rows:

@@ -180,5 +180,5 @@ class IntegerMultinomialEstimator(MultinomialEstimator):
         """Return the fitted distribution."""
         low, counts, lengths = suff_stat
         law = self.estimator.estimate(nobs, (low, counts))
-        total = self._total(nobs, lengths)
+        total = self._length_law(nobs, lengths)
         return IntegerMultinomialDistribution(law.min_val, law.p_vec, total, self.name, self.keys)

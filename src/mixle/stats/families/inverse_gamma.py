@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.stats.domains import positive
 from mixle.stats.families.gamma import LARGEST, SMALLEST, gamma_shape
-from mixle.stats.kinds import LinearLeaf, LinearSums
+from mixle.stats.kinds import LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
 from mixle.stats.number_sampler import NumberSampler
@@ -34,12 +34,6 @@ class _InverseGamma(LinearLeaf):
 
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         return (-dist.beta, -dist.alpha - 1.0), dist.alpha * math.log(dist.beta) - math.lgamma(dist.alpha)
-
-    def to_value(self, stat: LinearSums) -> tuple[float, float, float]:
-        return float(stat.weight), float(stat.sums[0]), float(stat.sums[1])
-
-    def from_value(self, value: Any) -> LinearSums:
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array(value[1:3], float))
 
 
 class InverseGammaDistribution(LeafDistribution):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.domains import positive
-from mixle.stats.kinds import LOG_2PI, LinearLeaf, LinearSums
+from mixle.stats.kinds import LOG_2PI, LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
 from mixle.stats.number_sampler import NumberSampler
@@ -36,12 +36,6 @@ class _InverseGaussian(LinearLeaf):
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         mu, lam = dist.mu, dist.lam
         return (-0.5 * lam / mu / mu, -0.5 * lam), lam / mu + 0.5 * math.log(lam)
-
-    def to_value(self, stat: LinearSums) -> tuple[float, float, float]:
-        return float(stat.weight), float(stat.sums[0]), float(stat.sums[1])
-
-    def from_value(self, value: Any) -> LinearSums:
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array(value[1:3], float))
 
 
 class InverseGaussianDistribution(LeafDistribution):

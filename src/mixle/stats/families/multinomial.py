@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.errors import NonGenerativeSequenceError, RowError
-from mixle.stats.combinators.fields import plain_list
-from mixle.stats.combinators.null import NullDistribution
+from mixle.errors import RowError
 from mixle.stats.combinators.ragged import SequenceEncoder
 from mixle.stats.combinators.sequence import (
     SequenceAccumulator,
@@ -107,7 +105,7 @@ class MultinomialEncoder(SequenceEncoder):
         bad = counts < 0.0 if broken is None else (counts < 0.0) | broken
         if bad.any():
             at = int(np.argmax(bad))
-            reason = f"{counts[at].item()!r} is not a count, a whole number of at least 0"
+            reason = f"{counts[at].item()!r} is not a count; give a whole number of at least 0"
             raise _of_its_pair(RowError(reason, "Multinomial", at), 1, offsets)
         try:
             elements = self.encoder.seq_encode(values)
@@ -288,6 +286,8 @@ class MultinomialDistribution(SequenceDistribution):
 class MultinomialSampler(SequenceSampler):
     """Sampler of a `MultinomialDistribution`."""
 
+    _unsized: ClassVar[str] = "a bag without a law of its total"
+
     def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
         """Return a list of pairs (value, count), or a list of `size` such lists.
 
@@ -296,13 +296,8 @@ class MultinomialSampler(SequenceSampler):
         NonGenerativeSequenceError
             If there is no law of the total.
         """
-        if isinstance(self.dist.len_dist, NullDistribution):
-            raise NonGenerativeSequenceError("a bag without a law of its total cannot be sampled; pass len_dist=")
-        totals = [int(self.lengths.sample())] if size is None else [int(n) for n in self.lengths.sample(size)]
-        drawn = plain_list(self.elements.sample(sum(totals)))
-        ends = np.cumsum(totals).tolist()
-        rows = [_counted(drawn[end - n : end]) for end, n in zip(ends, totals, strict=True)]
-        return rows[0] if size is None else rows
+        drawn = super().sample(size)
+        return _counted(drawn) if size is None else [_counted(values) for values in drawn]
 
 
 def _counted(values: Iterable[Any]) -> list[tuple[Any, int]]:
@@ -349,9 +344,4 @@ class MultinomialEstimator(SequenceEstimator):
         """Return the fitted distribution; both children are told `nobs`."""
         elements, lengths = suff_stat
         dist = self.estimator.estimate(nobs, elements)
-        return MultinomialDistribution(dist, self._total(nobs, lengths), self.len_normalized, self.name, self.keys)
-
-    def _total(self, nobs: float | None, lengths: Any) -> Any:
-        """Return the law of the total."""
-        estimator = self._length()
-        return self.len_dist if estimator is not self.len_estimator else estimator.estimate(nobs, lengths)
+        return MultinomialDistribution(dist, self._length_law(nobs, lengths), self.len_normalized, self.name, self.keys)

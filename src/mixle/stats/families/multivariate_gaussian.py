@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,28 +11,15 @@ from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import as_pair, dimensioned, symmetric, with_ridge, within_bounds
 from mixle.stats.domains import dimension, floor_variance, positive, vector
-from mixle.stats.kinds import QuadraticLeaf
+from mixle.stats.kinds import FullNormalLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
-from mixle.stats.reading import read_matrix
 from mixle.stats.sums import Moments
 
 __all__ = ["MultivariateGaussianDistribution", "MultivariateGaussianEstimator", "MultivariateGaussianSampler"]
 
 
-class _MultivariateGaussian(QuadraticLeaf):
+class _MultivariateGaussian(FullNormalLeaf):
     name: ClassVar[str] = "MultivariateGaussian"
-
-    def __init__(self, dim: int | None = None) -> None:
-        self.dim = dim
-
-    def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_matrix(rows, self.name, self.dim, squared=True)
-
-    def location(self, dist: Any) -> tuple[np.ndarray, np.ndarray]:
-        return dist.mu, dist.covar
-
-    def factor(self, dist: Any) -> np.ndarray:
-        return np.asarray(dist.chol)
 
 
 class MultivariateGaussianDistribution(LeafDistribution):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,25 +12,18 @@ from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import symmetric, with_ridge, within_bounds
 from mixle.stats.domains import dimension, nonnegative, positive, vector
 from mixle.stats.families.student_t import expected_precision, log_student
-from mixle.stats.kinds import forward_square
+from mixle.stats.kinds import MatrixRows, forward_square
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
-from mixle.stats.reading import read_matrix
 from mixle.stats.scale_mixture import ReweightedLeaf, ReweightedSums
 from mixle.stats.sums import Moments, merge_moments
 
 __all__ = ["MultivariateStudentTDistribution", "MultivariateStudentTEstimator", "MultivariateStudentTSampler"]
 
 
-class _MultivariateStudentT(ReweightedLeaf):
+class _MultivariateStudentT(MatrixRows, ReweightedLeaf):
     name: ClassVar[str] = "MultivariateStudentT"
     vector: ClassVar[bool] = True
     full: ClassVar[bool] = True
-
-    def __init__(self, dim: int | None = None) -> None:
-        self.dim = dim
-
-    def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_matrix(rows, self.name, self.dim, squared=True)
 
     def centre(self, dist: Any) -> np.ndarray:
         return np.asarray(dist.loc)

@@ -37,12 +37,6 @@ class _Poisson(LinearLeaf):
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         return (float(log_or_floor(dist.lam)),), -dist.lam
 
-    def to_value(self, stat: LinearSums) -> tuple[float, float]:
-        return float(stat.weight), float(stat.sums[0])
-
-    def from_value(self, value: Any) -> LinearSums:
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array([value[1]], float))
-
 
 class PoissonDistribution(LeafDistribution):
     """Poisson distribution, ``λˣ exp(−λ) / x!`` of counts 0, 1, 2, ...

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.domains import positive
-from mixle.stats.families.half_normal import SquareSums, root_mean_square
+from mixle.stats.families.half_normal import root_mean_square
+from mixle.stats.kinds import LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
 from mixle.stats.number_sampler import NumberSampler
@@ -18,7 +19,7 @@ from mixle.stats.reading import read_numbers
 __all__ = ["RayleighDistribution", "RayleighEstimator", "RayleighSampler"]
 
 
-class _Rayleigh(SquareSums):
+class _Rayleigh(LinearLeaf):
     name: ClassVar[str] = "Rayleigh"
 
     def encode(self, rows: Sequence[Any]) -> Rows:

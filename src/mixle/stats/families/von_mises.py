@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import VonMisesFitError
 from mixle.stats.domains import finite, nonnegative
-from mixle.stats.kinds import LOG_2PI, LinearLeaf, LinearSums
+from mixle.stats.kinds import LOG_2PI, LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator
 from mixle.stats.number_sampler import NumberSampler
@@ -37,12 +37,6 @@ class _VonMises(LinearLeaf):
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         kappa = dist.kappa
         return (kappa * math.cos(dist.mu), kappa * math.sin(dist.mu)), -LOG_2PI - log_bessel(kappa) - kappa
-
-    def to_value(self, stat: LinearSums) -> tuple[float, float, float]:
-        return float(stat.weight), float(stat.sums[0]), float(stat.sums[1])
-
-    def from_value(self, value: Any) -> LinearSums:
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array(value[1:3], float))
 
 
 class VonMisesDistribution(LeafDistribution):

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.errors import RowError, VonMisesFisherFitError
-from mixle.stats.contract import Column, DistributionSampler
+from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import dimension, nonnegative, vector
-from mixle.stats.kinds import LinearLeaf, LinearSums
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
+from mixle.stats.kinds import LinearSums
+from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
+from mixle.stats.linear import VectorLeaf
 from mixle.stats.reading import read_matrix
 from mixle.stats.special import bessel_ratio, log_bessel
 
@@ -24,12 +25,8 @@ LARGEST = 1e8
 SLACK = 1e-6
 
 
-class _VonMisesFisher(LinearLeaf):
+class _VonMisesFisher(VectorLeaf):
     name: ClassVar[str] = "VonMisesFisher"
-    vector: ClassVar[bool] = True
-
-    def __init__(self, dim: int | None = None) -> None:
-        self.dim = dim
 
     def encode(self, rows: Sequence[Any]) -> Rows:
         x = read_matrix(rows, self.name, self.dim, squared=True)
@@ -42,28 +39,11 @@ class _VonMisesFisher(LinearLeaf):
             raise RowError(f"the vector has length {float(length[row])!r}, not one; divide it by that", self.name, row)
         return Rows(tuple(np.ascontiguousarray(x[:, j]) for j in range(x.shape[1])))
 
-    def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
-        return [Column(np.asarray(x)) for x in as_rows(payload).cut(start, stop).x]
-
     def support(self) -> str:
         return "the vectors of length one"
 
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
         return tuple((dist.kappa * dist.mu).tolist()), dist.log_constant
-
-    def zero(self) -> LinearSums:
-        return LinearSums(0.0, np.zeros(self.dim or 0))
-
-    def merge(self, a: LinearSums, b: LinearSums) -> LinearSums:
-        if not len(a.sums) or not len(b.sums):
-            return LinearSums(a.weight + b.weight, np.array(b.sums if len(b.sums) else a.sums, float))
-        return LinearSums(a.weight + b.weight, a.sums + b.sums)
-
-    def to_value(self, stat: LinearSums) -> tuple[float, np.ndarray]:
-        return float(stat.weight), np.array(stat.sums, float)
-
-    def from_value(self, value: Any) -> LinearSums:
-        return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array(value[1], float))
 
 
 class VonMisesFisherDistribution(LeafDistribution):

@@ -13,6 +13,7 @@ from mixle.stats.latent.hierarchical_walk import HierarchicalWalk
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.sequence_accumulator import SequenceModelAccumulator
+from mixle.stats.refusals import refuse_model, refuse_statistic
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.starts import Centres, near_hard
 from mixle.stats.sums import BLOCK, block_sum, signed_suff_stat
@@ -124,7 +125,7 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceModelAccumulator):
         """
         if np.shape(estimate.topic_weights) != self.topic_counts.shape:
             ours, theirs = self.topic_counts.shape, np.shape(estimate.topic_weights)
-            raise ValueError(f"the model has (mixtures, topics) {theirs}, the estimator {ours}")
+            refuse_model(theirs, ours, "(mixtures, topics)")
         own = np.ones(x.rows) if weights is None else weights
         walk: HierarchicalWalk = estimate.walk(x)
         scores = walk.rows()
@@ -178,7 +179,7 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceModelAccumulator):
         stat = HierarchicalStatistics(*value)
         ours, theirs = self.topic_counts.shape, np.shape(stat.topic_counts)
         if theirs != ours:
-            raise ValueError(f"a statistic of (mixtures, topics) {theirs} is not one of {ours}")
+            refuse_statistic(theirs, ours, "(mixtures, topics)")
         return stat
 
     def value(self) -> HierarchicalStatistics:

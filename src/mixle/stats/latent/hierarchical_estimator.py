@@ -25,6 +25,7 @@ from mixle.stats.latent.hierarchical_mixture import HierarchicalMixtureDistribut
 from mixle.stats.latent.hmm_encoder import PICKS, picked
 from mixle.stats.latent.hmm_start import Start
 from mixle.stats.leaf import repaired
+from mixle.stats.refusals import check_mass
 from mixle.stats.sequences.paths import laws_of_counts
 from mixle.stats.starts import seed_centres
 
@@ -140,9 +141,7 @@ class HierarchicalMixtureEstimator(ParameterEstimator):
         stat = HierarchicalStatistics(*suff_stat)
         mixtures, topics = np.asarray(stat.mixture_counts, float), np.asarray(stat.topic_counts, float)
         total = math.fsum(mixtures.tolist())
-        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, total)
-        if nobs is not None and self.keys[0] is None and total > nobs + slack:
-            raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
+        check_mass(total, nobs, self.keys[0] is not None)
         counts = np.add.reduce(topics, axis=0)
         fitted = [
             estimator.estimate(None if self.keys[1] is not None else float(count), child)

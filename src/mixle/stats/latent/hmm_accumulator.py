@@ -12,6 +12,7 @@ from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
 from mixle.stats.latent.hmm_forward import Passes, Totals
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.sequence_accumulator import SequenceModelAccumulator
+from mixle.stats.refusals import refuse_statistic
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.sums import block_sum, signed_suff_stat
 
@@ -73,7 +74,7 @@ def as_statistics(value: Any, states: int) -> HiddenMarkovStatistics:
     """
     stat = value if isinstance(value, HiddenMarkovStatistics) else HiddenMarkovStatistics(*value)
     if stat.num_states != states:
-        raise ValueError(f"the statistic has {stat.num_states} states, this model {states}")
+        refuse_statistic(stat.num_states, states, "states")
     return stat
 
 

@@ -33,7 +33,7 @@ def terminal_mask(terminal: Sequence[int] | None, states: int) -> np.ndarray | N
         raise ValueError("terminal_states cannot be empty; leave it out")
     outside = [s for s in terminal if not 0 <= s < states]
     if outside:
-        raise ValueError(f"terminal_states {outside} are outside of 0 to {states - 1}")
+        raise ValueError(f"terminal_states {outside} are outside of 0 to {states - 1}; give numbers of states")
     mask = np.zeros(states, bool)
     mask[list(terminal)] = True
     return mask
@@ -57,7 +57,10 @@ def transition_laws(transitions: Any, w: np.ndarray, terminal: np.ndarray | None
     reached = _reached(given, w) if empty.size else np.zeros(states, bool)
     lost = [int(s) for s in empty if reached[s] and (terminal is None or not terminal[s])]
     if lost:
-        raise ValueError(f"states {lost} can be reached, their rows of transitions cannot be all zero")
+        raise ValueError(
+            f"states {lost} can be reached, their rows of transitions cannot be all zero; "
+            "give them a law, or list them in terminal_states"
+        )
     given[empty, empty] = 1.0
     result = np.array([probabilities(row, f"row {i} of transitions") for i, row in enumerate(given)])
     result.setflags(write=False)

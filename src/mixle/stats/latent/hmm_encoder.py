@@ -127,7 +127,7 @@ def _ordered(rows: Sequence[Any], sizes: np.ndarray) -> Sequence[Any]:
     """Return the elements of all rows in the order of the batches."""
     kinds = {type(row) for row in rows}
     if any(issubclass(kind, (Mapping, AbstractSet)) for kind in kinds):
-        raise TypeError("a mapping or a set is not a sequence of elements")
+        raise TypeError("a mapping or a set is not a sequence of elements; pass a list")
     order = sources(sizes, ends_of(sizes)[:-1])
     if kinds == {np.ndarray} and len({(row.ndim, row.dtype) for row in rows}) == 1:
         joined: Any = np.concatenate(list(rows))

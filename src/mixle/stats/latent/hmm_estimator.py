@@ -19,6 +19,7 @@ from mixle.stats.latent.hmm_accumulator import HiddenMarkovFactory, as_statistic
 from mixle.stats.latent.hmm_chain import stationary, terminal_mask
 from mixle.stats.latent.hmm_start import Start
 from mixle.stats.leaf import repaired
+from mixle.stats.refusals import check_mass
 
 __all__ = ["HiddenMarkovEstimator", "HiddenMarkovModelEstimator"]
 
@@ -94,13 +95,18 @@ class HiddenMarkovEstimator(ParameterEstimator):
         terminal_mask(self.terminal_states, len(self.estimators))
         self.prior = check_chain_prior(prior, len(self.estimators), "HiddenMarkovModel")
         if self.prior is not None and (any(self.pseudo_count) or self.steady_state_init):
-            raise ValueError("a prior of the chain goes with neither pseudo_count nor steady_state_init")
+            raise ValueError(
+                "a prior of the chain goes with neither pseudo_count nor steady_state_init; pass one of them"
+            )
         self.suff_stat = None
         if suff_stat is not None:
             self.suff_stat = (np.array(suff_stat[0], float), np.array(suff_stat[1], float))
             shapes = tuple(part.shape for part in self.suff_stat)
             if shapes != ((self.num_states,), (self.num_states,) * 2):
-                raise ValueError(f"suff_stat of {self.num_states} states has the shapes {shapes}")
+                raise ValueError(
+                    f"suff_stat of {self.num_states} states has the shapes {shapes}; pass (initial counts, shape "
+                    f"({self.num_states},); counts of transitions, shape {(self.num_states,) * 2})"
+                )
 
     def _parts(self) -> tuple[tuple[str, Any], ...]:
         states = tuple((f"state {k}", estimator) for k, estimator in enumerate(self.estimators))
@@ -152,9 +158,7 @@ class HiddenMarkovEstimator(ParameterEstimator):
         stat = as_statistics(suff_stat, states)
         initial, moves = np.asarray(stat.init_counts, float), np.asarray(stat.trans_counts, float)
         total = math.fsum(initial.tolist())
-        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, total)
-        if nobs is not None and self.keys[0] is None and total > nobs + slack:
-            raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
+        check_mass(total, nobs, self.keys[0] is not None)
         tied = self.keys[2] is not None  # a pooled emission has seen more than its own count
         topics = [
             estimator.estimate(None if tied else float(count), child)

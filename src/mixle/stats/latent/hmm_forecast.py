@@ -39,12 +39,17 @@ def state_forecasts(model: Any, x: Any, horizon: int) -> np.ndarray:
     if steps < 1:
         raise ValueError(f"horizon must be at least 1, is {horizon!r}")
     if model.terminal_states is not None:
-        raise ValueError("a sequence of a model with terminal states has ended in one: nothing follows it")
+        raise ValueError(
+            "a sequence of a model with terminal states has ended in one, nothing follows it; "
+            "use a model without terminal_states"
+        )
     states = len(model.w)
     result = np.zeros((len(x.sizes), steps, states))
     for row, smoothed in enumerate(model.seq_posterior(x)):
         if len(smoothed) and not smoothed[-1].any():
-            raise ValueError(f"sequence {row} is impossible under this model: nothing can be said of what follows")
+            raise ValueError(
+                f"sequence {row} is impossible under this model: nothing can be said of what follows; leave it out"
+            )
         law = model.w if not len(smoothed) else _moved(smoothed[-1], model.transitions)
         for step in range(steps):
             result[row, step] = law

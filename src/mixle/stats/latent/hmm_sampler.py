@@ -80,4 +80,6 @@ class HiddenMarkovSampler(DistributionSampler):
             if path[-1] in terminal:
                 return np.array(path, np.int64)
             law = self._next[path[-1]]
-        raise NonGenerativeSequenceError(f"no terminal state was reached in {PATIENCE} steps")
+        raise NonGenerativeSequenceError(
+            f"no terminal state was reached in {PATIENCE} steps; give a way to one more weight, or use len_dist="
+        )

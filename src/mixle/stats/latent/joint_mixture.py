@@ -154,7 +154,10 @@ def _joint(shape: tuple[int, int], joint: Any, first: tuple[Any, Any], second: t
 def _spread(given: tuple[Any, Any], shape: tuple[int, int], half: int) -> np.ndarray:
     w, taus = probabilities(given[0], f"w{half} of a JointMixture"), np.array(given[1], float)
     if taus.shape != shape or len(w) != shape[0]:
-        raise ValueError(f"w{half} and its taus do not fit {shape[0]} and {shape[1]} components")
+        raise ValueError(
+            f"w{half} and its taus do not fit {shape[0]} and {shape[1]} components; "
+            f"pass shapes ({shape[0]},) and {shape}, not {w.shape} and {taus.shape}"
+        )
     rows = [probabilities(row, f"part {i} of taus{half}{3 - half} of a JointMixture") for i, row in enumerate(taus)]
     return np.asarray(w[:, None] * np.array(rows))
 

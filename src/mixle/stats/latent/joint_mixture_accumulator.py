@@ -12,6 +12,7 @@ from mixle.stats.combinators.fields import FieldsEncoder
 from mixle.stats.contract import Column, SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
 from mixle.stats.latent.joint_walk import side
 from mixle.stats.latent.mixture_accumulator import MixtureAccumulator
+from mixle.stats.refusals import refuse_model, refuse_statistic
 from mixle.stats.starts import Centres, near_hard, sample_size, seed_centres, seed_components, take_columns
 from mixle.stats.sums import BLOCK, block_sum, signed_suff_stat
 
@@ -90,7 +91,7 @@ class JointMixtureAccumulator(SequenceEncodableStatisticAccumulator):
         """
         walk = estimate.walk(x)
         if walk.joint.shape != self.joint.shape:
-            raise ValueError(f"the model has {walk.joint.shape} components, the estimator {self.joint.shape}")
+            refuse_model(walk.joint.shape, self.joint.shape, "components")
         if not walk.rows:
             return 0.0, 0
         density = np.zeros(walk.rows)
@@ -148,9 +149,7 @@ class JointMixtureAccumulator(SequenceEncodableStatisticAccumulator):
 
     def _split(self, stat: JointMixtureStatistics) -> Any:
         if np.shape(stat.joint_counts) != self.joint.shape:
-            raise ValueError(
-                f"a statistic of {np.shape(stat.joint_counts)} components is not one of {self.joint.shape}"
-            )
+            refuse_statistic(np.shape(stat.joint_counts), self.joint.shape, "components")
         return zip(self.sides, (stat.counts1, stat.counts2), (stat.first, stat.second), strict=True)
 
     def value(self) -> JointMixtureStatistics:

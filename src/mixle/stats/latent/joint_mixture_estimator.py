@@ -20,6 +20,7 @@ from mixle.stats.latent.joint_mixture_accumulator import (
     seed_halves,
 )
 from mixle.stats.leaf import repaired
+from mixle.stats.refusals import check_mass
 from mixle.stats.starts import Centres
 
 __all__ = ["JointMixtureEstimator"]
@@ -116,9 +117,7 @@ class JointMixtureEstimator(ParameterEstimator):
         stat = JointMixtureStatistics(*suff_stat)
         counts = np.asarray(stat.joint_counts, float)
         total = math.fsum(counts.ravel().tolist())
-        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, total)
-        if nobs is not None and self.keys[0] is None and total > nobs + slack:
-            raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
+        check_mass(total, nobs, self.keys[0] is not None)
         first = _fitted(self.estimators1, stat.counts1, stat.first, self.keys[1])
         second = _fitted(self.estimators2, stat.counts2, stat.second, self.keys[2])
         weights = self._weights(counts)

@@ -12,6 +12,7 @@ from mixle.stats.contract import StatisticAccumulatorFactory
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.lda_documents import Documents, LDADataEncoder
 from mixle.stats.latent.sequence_accumulator import SequenceModelAccumulator
+from mixle.stats.refusals import refuse_model, refuse_statistic
 from mixle.stats.special import digammas
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.sums import block_sum, signed_suff_stat
@@ -88,7 +89,7 @@ class LDAAccumulator(SequenceModelAccumulator):
             word or the length is impossible.
         """
         if len(estimate.topics) != self.states:
-            raise ValueError(f"the model has {len(estimate.topics)} topics, the estimator {self.states}")
+            refuse_model(len(estimate.topics), self.states, "topics")
         own = np.ones(x.rows) if weights is None else weights
         walk = estimate.walk(x)
         found = walk.infer()
@@ -126,7 +127,7 @@ class LDAAccumulator(SequenceModelAccumulator):
     def _checked(self, value: Any) -> LDAStatistics:
         stat = LDAStatistics(*value)
         if len(stat.log_shares) != self.states:
-            raise ValueError(f"the statistic has {len(stat.log_shares)} topics, this model {self.states}")
+            refuse_statistic(len(stat.log_shares), self.states, "topics")
         return stat
 
     def value(self) -> LDAStatistics:

@@ -155,11 +155,11 @@ def _read(rows: Sequence[Any]) -> tuple[list[Any], np.ndarray, np.ndarray]:
     words, found, lengths = [], [], []
     for i, row in enumerate(rows):
         if isinstance(row, (str, bytes, Mapping)) or not (hasattr(row, "__len__") and np.iterable(row)):
-            raise RowError(f"{row!r:.80} is not a sequence of pairs (word, count)", "LDA", i)
+            raise RowError(f"{row!r:.80} is not a list of pairs; pass [(word, count), ...]", "LDA", i)
         lengths.append(len(row))  # type: ignore[arg-type]  # it was just asked whether it has one
         for j, pair in enumerate(row):
             if not isinstance(pair, kinds) or len(pair) != 2:
-                raise RowError(f"{pair!r:.80} is not a pair (word, count)", "LDA", i, (j,))
+                raise RowError(f"{pair!r:.80} is not a pair; pass (word, count)", "LDA", i, (j,))
             words.append(pair[0])
             found.append(_count(pair[1], i, j))
     return words, np.array(found, float), np.array(lengths, np.int64)

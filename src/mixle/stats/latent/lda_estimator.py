@@ -18,6 +18,7 @@ from mixle.stats.latent.hmm_start import Start
 from mixle.stats.latent.lda import LDADistribution
 from mixle.stats.latent.lda_accumulator import LDAAccumulatorFactory, LDAStatistics
 from mixle.stats.leaf import repaired
+from mixle.stats.refusals import check_mass
 
 __all__ = ["LDAEstimator"]
 
@@ -94,7 +95,9 @@ class LDAEstimator(ParameterEstimator):
         self.fixed_alpha = None if fixed_alpha is None else vector(fixed_alpha, "fixed_alpha")
         for what, values in (("suff_stat", self.suff_stat), ("fixed_alpha", self.fixed_alpha)):
             if values is not None and len(values) != len(self.estimators):
-                raise ValueError(f"{what} has {len(values)} entries for {len(self.estimators)} topics")
+                raise ValueError(
+                    f"{what} has {len(values)} entries for {len(self.estimators)} topics; pass one for each topic"
+                )
         if self.fixed_alpha is not None and not (self.fixed_alpha > 0.0).all():
             raise ValueError(f"fixed_alpha must be above 0, is {fixed_alpha!r:.80}")
         self.gamma_threshold = positive(gamma_threshold, "gamma_threshold")
@@ -147,9 +150,7 @@ class LDAEstimator(ParameterEstimator):
         """
         stat = LDAStatistics(*suff_stat)
         weight = float(stat.documents)
-        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, weight)
-        if nobs is not None and self.keys[0] is None and weight > nobs + slack:
-            raise ValueError(f"assigned mass cannot exceed declared mass: {weight!r} of {nobs!r}")
+        check_mass(weight, nobs, self.keys[0] is not None)
         tied = self.keys[1] is not None
         topics = [
             estimator.estimate(None if tied else float(count), child)

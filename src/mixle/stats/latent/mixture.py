@@ -27,6 +27,7 @@ from mixle.stats.leaf import repaired
 from mixle.stats.parameter_laws import dirichlet_log_density
 from mixle.stats.precision import working
 from mixle.stats.priors import check_weight_prior, prior_alpha, weight_posterior
+from mixle.stats.refusals import check_mass, refuse_statistic
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.starts import Centres, seed_centres, seed_components
 
@@ -256,16 +257,20 @@ class MixtureEstimator(ParameterEstimator):
         self.suff_stat = None if suff_stat is None else np.array(suff_stat, float)
         for what, values in (("fixed_weights", self.fixed_weights), ("suff_stat", self.suff_stat)):
             if values is not None and len(values) != count:
-                raise ValueError(f"{what} has {len(values)} entries for {count} components")
+                raise ValueError(f"{what} has {len(values)} entries for {count} components; pass one for each")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name, self.robust, self.init = name, bool(robust), init
         self.prior = check_weight_prior(prior, count, "Mixture")
         if self.prior is not None and (self.pseudo_count or self.fixed_weights is not None):
-            raise ValueError("a prior of the weights goes with neither pseudo_count nor fixed_weights")
+            raise ValueError(
+                "a prior of the weights goes with neither pseudo_count nor fixed_weights; pass one of them"
+            )
         self.keys: tuple[Any, Any] = (None, None) if keys is None else (keys[0], keys[1])
         self.w_min = 1e-4 / count if robust and not w_min else fraction(w_min, "w_min")
         if self.w_min * count > 1.0:
-            raise ValueError(f"w_min={self.w_min!r} leaves no room for {count} components")
+            raise ValueError(
+                f"w_min={self.w_min!r} leaves no room for {count} components; pass at most {1.0 / count:.3g}"
+            )
 
     def _parts(self) -> tuple[tuple[str, Any], ...]:
         return tuple((f"component {k}", estimator) for k, estimator in enumerate(self.estimators))
@@ -308,11 +313,9 @@ class MixtureEstimator(ParameterEstimator):
         counts, children = split_value(suff_stat)
         counts = np.asarray(counts, float)
         if len(counts) != len(self.estimators) or len(children) != len(self.estimators):
-            raise ValueError(f"the statistic has {len(counts)} components, the estimator {len(self.estimators)}")
+            refuse_statistic(len(counts), len(self.estimators), "components")
         total = math.fsum(counts.tolist())
-        slack = 64 * float(np.finfo(np.float32).eps) * max(1.0, total)
-        if nobs is not None and self.keys[0] is None and total > nobs + slack:
-            raise ValueError(f"assigned mass cannot exceed declared mass: {total!r} of {nobs!r}")
+        check_mass(total, nobs, self.keys[0] is not None)
         tied = self.keys[1] is not None  # a pooled component has seen more than its own count
         fitted = [
             estimator.estimate(None if tied else float(count), child)

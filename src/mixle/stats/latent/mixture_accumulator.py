@@ -11,6 +11,7 @@ import numpy as np
 from mixle.stats.contract import SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.mixture_encoder import mixture_encoder
+from mixle.stats.refusals import refuse_model, refuse_statistic
 from mixle.stats.stacking.general import GeneralParts
 from mixle.stats.stacking.plan import Attached
 from mixle.stats.stacking.statistic import StackedStatistic, merge_stacked
@@ -151,9 +152,12 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         count = len(self.estimators)
         if not hasattr(estimate, "walk"):
             kind = type(estimate).__name__
-            raise TypeError(f"a mixture of {count} components is fitted from a MixtureDistribution, not from a {kind}")
+            raise TypeError(
+                f"a mixture of {count} components is fitted from a MixtureDistribution, not from a {kind}; "
+                "pass prev_estimate=MixtureDistribution(components, w)"
+            )
         if len(estimate.components) != count:
-            raise ValueError(f"the model has {len(estimate.components)} components, the estimator {count}")
+            refuse_model(len(estimate.components), count, "components")
 
     def seq_update(self, x: Any, weights: np.ndarray, estimate: Any) -> None:
         """Add encoded rows under the mixture `estimate`."""
@@ -260,7 +264,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             return self  # the zero statistic of a shard without rows must not force the components apart
         children = self.children
         if len(values) != len(children):
-            raise ValueError(f"a statistic of {len(values)} components cannot be added to one of {len(children)}")
+            refuse_statistic(len(values), len(children), "components")
         self.counts = self.counts + np.asarray(counts, float)
         for child, value in zip(children, values, strict=True):
             child.combine(value)
@@ -281,7 +285,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
             return self
         counts, values = split_value(x)
         if len(values) != len(self.estimators):
-            raise ValueError(f"the statistic has {len(values)} components, this mixture {len(self.estimators)}")
+            refuse_statistic(len(values), len(self.estimators), "components")
         self.stat, self.counts = None, np.array(counts, float)
         self._children = None if self.node.kind != "general" and not self.counts.any() else self._fresh()
         if self._children is None:

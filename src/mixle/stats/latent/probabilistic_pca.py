@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.stats.cholesky import cholesky
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import dimension, integer, nonnegative, numbers_of, positive, vector
-from mixle.stats.kinds import QuadraticLeaf
+from mixle.stats.families.multivariate_gaussian import MultivariateGaussianSampler
+from mixle.stats.kinds import FullNormalLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
-from mixle.stats.reading import read_matrix
 from mixle.stats.sums import Moments
 
 __all__ = ["ProbabilisticPCADistribution", "ProbabilisticPCAEstimator", "ProbabilisticPCASampler"]
 
 
-class _ProbabilisticPCA(QuadraticLeaf):
+class _ProbabilisticPCA(FullNormalLeaf):
     name: ClassVar[str] = "ProbabilisticPCA"
-
-    def __init__(self, dim: int | None = None) -> None:
-        self.dim = dim
-
-    def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_matrix(rows, self.name, self.dim, squared=True)
-
-    def location(self, dist: Any) -> tuple[np.ndarray, np.ndarray]:
-        return dist.mu, dist.covar
-
-    def factor(self, dist: Any) -> np.ndarray:
-        return np.asarray(dist.chol)
 
 
 class ProbabilisticPCADistribution(LeafDistribution):
@@ -106,14 +92,8 @@ class ProbabilisticPCADistribution(LeafDistribution):
         )
 
 
-class ProbabilisticPCASampler(DistributionSampler):
+class ProbabilisticPCASampler(MultivariateGaussianSampler):
     """Sampler of a `ProbabilisticPCADistribution`."""
-
-    def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
-        """Return an array of shape (d,), or of shape (size, d)."""
-        drawn = self.rng.standard_normal((1 if size is None else size, self.dist.dim))
-        drawn = self.dist.mu + drawn @ self.dist.chol.T
-        return drawn[0] if size is None else drawn
 
 
 class ProbabilisticPCAEstimator(LeafEstimator):

@@ -74,7 +74,7 @@ class SemiSupervisedEncoder(DataSequenceEncoder):
         return Told(payload, np.array(places, np.int64), evidence)
 
     def _read(self, pairs: Any, out: np.ndarray, row: int) -> None:
-        what = f"{pairs!r:.80} is not None, nor pairs of a component 0 to {self.components - 1} and a number above 0"
+        what = f"{pairs!r:.80} must be None, or pairs of a component 0 to {self.components - 1} and a number above 0"
         try:
             read = [(operator.index(component), float(share)) for component, share in pairs]
         except (TypeError, ValueError):

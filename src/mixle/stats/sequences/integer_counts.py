@@ -17,6 +17,7 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 from mixle.stats.reading import read_integers
+from mixle.stats.refusals import refuse_statistic
 from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
@@ -185,6 +186,7 @@ class IntegerMarkovChainAccumulator(SequenceEncodableStatisticAccumulator):
         bad = np.flatnonzero(x.outside & (weights > 0.0))
         if bad.size:
             what = f"the sequence is shorter than lag={self.lag} or holds a value outside of 0 to {self.num_values - 1}"
+            what += "; leave it out, or raise num_values"
             raise SupportError(what, "IntegerMarkovChain", int(bad[0]))
         owners, before, values = contexts(x, self.num_values, self.lag)
         codes = before * self.num_values + values
@@ -235,8 +237,7 @@ class IntegerMarkovChainAccumulator(SequenceEncodableStatisticAccumulator):
     def _add(self, suff_stat: Any) -> None:
         stat = IntegerMarkovChainStatistics(*suff_stat)
         if (stat.num_values, stat.lag) != (self.num_values, self.lag):
-            ours = f"num_values={self.num_values}, lag={self.lag}"
-            raise ValueError(f"a statistic of num_values={stat.num_values}, lag={stat.lag} is not one of {ours}")
+            refuse_statistic((stat.num_values, stat.lag), (self.num_values, self.lag), "as (num_values, lag)")
         self.moves += dense_counts(stat)
         self.initial_nobs += stat.initial_nobs
         self.length_nobs += stat.length_nobs

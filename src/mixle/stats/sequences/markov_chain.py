@@ -79,7 +79,7 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
             states.update(dict.fromkeys((label, *row)))
         lost = [label for label in states if label not in transition_map]
         if lost:
-            raise ValueError(f"transition_map has no row for the label {lost[0]!r:.80}")
+            raise ValueError(f"transition_map has no row for the label {lost[0]!r:.80}; give it one")
         self.states = tuple(states)
         self.initial_law = _law(init_prob_map, self.states, "init_prob_map")
         rows = [_law(transition_map[s], self.states, f"the row {s!r:.80} of transition_map") for s in self.states]
@@ -147,7 +147,7 @@ _LABELS = CategoricalDistribution({}).dist_to_encoder()
 
 def _law(given: Mapping[Any, float], states: tuple[Any, ...], what: str) -> np.ndarray:
     if not states:
-        raise ValueError(f"{what} of a MarkovChain lists no label")
+        raise ValueError(f"{what} of a MarkovChain lists no label; give {{label: probability, ...}}")
     return probabilities([given.get(label, 0.0) for label in states], f"{what} of a MarkovChain")
 
 

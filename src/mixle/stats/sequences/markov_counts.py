@@ -133,7 +133,8 @@ class MarkovChainAccumulator(SequenceEncodableStatisticAccumulator):
             return
         bad = np.flatnonzero(~supported & (weights > 0.0))
         if bad.size:
-            raise SupportError("the sequence holds a label that is not among levels", "MarkovChain", int(bad[0]))
+            reason = "the sequence holds a label that is not among levels; add it to levels=, or leave the row out"
+            raise SupportError(reason, "MarkovChain", int(bad[0]))
 
     def _count(self, x: RaggedRows, weights: np.ndarray) -> None:
         """Add the labels of encoded sequences; those of weight zero show no label."""
@@ -196,7 +197,7 @@ class MarkovChainAccumulator(SequenceEncodableStatisticAccumulator):
         _, states, initial, moves, nobs, _ = suff_stat
         unknown = [s for s in states if s not in self._index] if self.levels is not None else []
         if unknown:
-            raise ValueError(f"the statistic holds the label {unknown[0]!r:.80}, which is not among levels")
+            raise ValueError(f"the statistic holds the label {unknown[0]!r:.80}, none of the levels; add it to levels=")
         places = self._grow(tuple(states))
         if len(places):
             self.initial[places] += np.asarray(initial, float)

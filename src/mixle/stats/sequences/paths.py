@@ -18,7 +18,10 @@ def check_length_nobs(family: str, nobs: float | None, length_nobs: float) -> No
         Naming both weights.
     """
     if nobs is not None and abs(nobs - length_nobs) > 1e-9 * max(1.0, abs(nobs)):
-        raise ValueError(f"{family}: the statistic is of sequences of weight {length_nobs!r}, declared are {nobs!r}")
+        raise ValueError(
+            f"{family}: the statistic is of sequences of weight {length_nobs!r}, declared are {nobs!r}; "
+            "pass nobs=None, or that weight"
+        )
 
 
 def laws_of_counts(counts: np.ndarray) -> np.ndarray:

@@ -49,7 +49,9 @@ def normals(plan: Plan, members: dict[int, tuple[Any, ...]]) -> dict[int, Normal
         pairs = [leaf.location(dist) for dist in members[slot.index]]
         mean = np.array([np.atleast_1d(mean) for mean, _ in pairs], float)
         if mean.shape[1] != d:
-            raise ValueError(f"{leaf.name}: the model has {mean.shape[1]} columns, the rows have {d}")
+            raise ValueError(
+                f"{leaf.name}: the model has {mean.shape[1]} columns, the rows have {d}; pass rows of the model's width"
+            )
         result[slot.index] = Normal(mean, np.array([np.atleast_1d(spread) for _, spread in pairs], float))
     return result
 

@@ -190,14 +190,14 @@ def _sped(resources: Resources, throughputs: Mapping[Any, float] | Sequence[floa
     devices = resources.devices
     if not isinstance(throughputs, Mapping):
         if len(throughputs) != len(devices):
-            raise ValueError(f"throughputs has {len(throughputs)} speeds for {len(devices)} devices")
+            raise ValueError(f"throughputs has {len(throughputs)} speeds for {len(devices)} devices; give one for each")
         throughputs = dict(enumerate(throughputs))
     keys = {device.name: i for i, device in enumerate(devices)} | {i: i for i in range(len(devices))}
     strangers = [key for key in throughputs if key not in keys]
     if strangers:
         names = ", ".join(device.name for device in devices)
         raise ValueError(
-            f"throughputs names {strangers[0]!r}, which is no device: {names}, or a rank below {len(devices)}"
+            f"throughputs names {strangers[0]!r}, which is no device; name {names}, or a rank below {len(devices)}"
         )
     speeds = {keys[key]: float(speed) for key, speed in throughputs.items()}
     missing = [device.name for i, device in enumerate(devices) if i not in speeds]

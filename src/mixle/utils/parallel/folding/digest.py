@@ -61,7 +61,7 @@ def shard_digest(shard: Shard) -> tuple[tuple[tuple[int, int, int], ...], str]:
 
 def _feed(update: Callable[[Any], None], value: Any, depth: int) -> None:
     if depth > _DEPTH:
-        raise PayloadError(f"data nested deeper than {_DEPTH} levels have no digest")
+        raise PayloadError(f"data nested deeper than {_DEPTH} levels have no digest; flatten them")
     kind = type(value)
     write = _SCALARS.get(kind)
     if write is not None:
@@ -78,7 +78,10 @@ def _feed(update: Callable[[Any], None], value: Any, depth: int) -> None:
         names = [field.name for field in dataclasses.fields(value)]
         _many(update, kind, [part for name in names for part in (name, getattr(value, name))], depth)
     else:
-        raise PayloadError(f"a value of type {kind.__module__}.{kind.__qualname__} has no digest: {value!r:.80}")
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        raise PayloadError(
+            f"a value of type {name} has no digest: {value!r:.80}; use numbers, text or containers of them"
+        )
 
 
 def _block(update: Callable[[Any], None], tag: str, data: bytes | memoryview) -> None:
@@ -98,7 +101,7 @@ def _array(update: Callable[[Any], None], value: np.ndarray, depth: int) -> None
         _many(update, list, value.ravel().tolist(), depth)
         return
     if not is_plain(value.dtype):
-        raise PayloadError(f"an array of dtype {value.dtype} has no digest")
+        raise PayloadError(f"an array of dtype {value.dtype} has no digest; use a plain or structured dtype")
     update(f"array {value.shape} {np.lib.format.dtype_to_descr(value.dtype)}\n".encode())
     flat = np.ascontiguousarray(value).reshape(-1)
     _block(update, "raw", flat.view(np.uint8).data if flat.nbytes else b"")

@@ -9,10 +9,15 @@ import numpy as np
 
 from mixle.errors import PayloadError
 
-__all__ = ["describe", "dtype_of", "is_plain"]
+__all__ = ["describe", "dtype_of", "is_plain", "malformed"]
 
 _PLAIN = re.compile(r"[<>|=]?[biufcSUVmM]\d+(\[[a-zA-Z0-9/]+\])?|[<>|=]?[mM]8(\[[a-zA-Z0-9/]+\])?|\|?b1|\?")
 _dtypes: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in ("<f8", "<i8", "|b1", "|u1", "<u8", "<i4")}
+
+
+def malformed(what: str) -> PayloadError:
+    """Return the error of a payload whose checksum holds, and which says `what` no writer of this version does."""
+    return PayloadError(f"{what}; encode it again with this version of mixle")
 
 
 def is_plain(kind: np.dtype[Any]) -> bool:
@@ -40,7 +45,7 @@ def dtype_of(description: Any) -> np.dtype[Any]:
         if known is not None:
             return known
         if not _PLAIN.fullmatch(description):
-            raise PayloadError(f"a payload has the dtype {description!r}")
+            raise malformed(f"a payload has the dtype {description!r}")
         return np.dtype(description)
     names, formats, offsets, itemsize, aligned = description
     fields = [(dtype_of(base), shape) if shape else dtype_of(base) for base, shape in formats]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import BackendError, ContractError, EmptyDataError, ImpossibleEvidenceError
+from mixle.utils.parallel.folding.refusals import no_rows
 from mixle.utils.parallel.folding.shards import Contiguous, ShardMap, as_shard_map, cut
 from mixle.utils.parallel.folding.transport import Source
 
@@ -98,7 +99,7 @@ def check_rows(data: Any, title: str) -> Any:
     if wrong is not None:
         raise TypeError(f"{title}: {wrong}")
     if not len(data):
-        raise EmptyDataError(f"{title} requires non-empty data.")
+        raise no_rows(title)
     return data
 
 
@@ -116,7 +117,7 @@ def choose_encoder(title: str, estimator: Any, model: Any, encoder: Any, *, take
         return model.dist_to_encoder()
     if estimator is None:
         need = "an encoder, model, or estimator" if takes_model else "an estimator or an explicit encoder"
-        raise ContractError(f"{title} requires {need}.")
+        raise ContractError(f"{title} requires {need}. Pass estimator=, or a model for one: model.estimator()")
     if hasattr(estimator, "accumulator_factory"):
         return estimator.accumulator_factory().make().acc_to_encoder()
     if hasattr(estimator, "dist_to_encoder"):

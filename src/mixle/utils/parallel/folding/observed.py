@@ -61,7 +61,9 @@ def delivered(handle: Any, backend: Any, telemetry: Telemetry | None, run_id: st
     """Return what a backend made, told where its records go; a foreign handle keeps none and says so."""
     if not is_encoded_data_handle(handle):
         kind = type(handle).__name__
-        raise TypeError(f"backend {backend!r} returned a {kind}, which lacks the pysp_* methods of a handle")
+        raise TypeError(
+            f"backend {backend!r} returned a {kind}, which lacks the pysp_* methods; its factory must return a handle"
+        )
     if telemetry is not None or run_id is not None:
         if not hasattr(handle, "observe"):
             raise BackendError(f"a {type(handle).__name__} keeps no records: leave out telemetry and run_id")

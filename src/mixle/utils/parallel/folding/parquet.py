@@ -63,7 +63,7 @@ def parquet_parts(data: Any) -> list[ParquetPart] | None:
     else:
         return None
     if not found:
-        raise EmptyDataError(f"received no observations: the Parquet files {data!s:.80} hold no rows")
+        raise EmptyDataError(f"received no observations: the Parquet files {data!s:.80} hold no rows; name others")
     return found
 
 

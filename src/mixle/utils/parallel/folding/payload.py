@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mixle.errors import AlteredPayload, PayloadError
-from mixle.utils.parallel.folding.dtypes import describe, dtype_of, is_plain
+from mixle.utils.parallel.folding.dtypes import describe, dtype_of, is_plain, malformed
 from mixle.utils.parallel.folding.named import name_of, named, register_namedtuple
 
 __all__ = ["HEAD_SIZE", "MAGIC", "decode", "encode", "encode_bytes", "is_frame", "is_plain", "register_namedtuple"]
@@ -37,6 +37,10 @@ REMEMBERED = 256  # such blocks at most
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _NUMBER, _FLOAT, _COMPLEX, _SIZE = struct.Struct("<q"), struct.Struct("<d"), struct.Struct("<dd"), struct.Struct("<Q")
+
+
+def _altered(what: str) -> AlteredPayload:
+    return AlteredPayload(f"{what}; send it again")
 
 
 def is_frame(data: Any) -> bool:
@@ -113,13 +117,13 @@ def decode(data: Any, allow_pickle: bool = False, loads: Callable[[Any], Any] | 
         view = memoryview(data).cast("B")
         (magic, version, length), (crc,) = PREFIX.unpack_from(view), CRC.unpack_from(view, PREFIX.size)
     except (TypeError, ValueError, struct.error) as error:
-        raise AlteredPayload(f"this is no payload frame: {error}") from None
+        raise _altered(f"this is no payload frame: {error}") from None
     if magic != MAGIC or version != VERSION:
-        raise AlteredPayload(f"this is no payload frame of version {VERSION}: it starts with {bytes(view[:5])!r}")
+        raise _altered(f"this is no payload frame of version {VERSION}: it starts with {bytes(view[:5])!r}")
     if length != len(view) - HEAD_SIZE:
-        raise AlteredPayload(f"a payload frame of {length} bytes came with {len(view) - HEAD_SIZE} bytes")
+        raise _altered(f"a payload frame of {length} bytes came with {len(view) - HEAD_SIZE} bytes")
     if zlib.crc32(view[HEAD_SIZE:], zlib.crc32(view[: PREFIX.size])) != crc:
-        raise AlteredPayload("the checksum of a payload frame does not hold: it was altered on its way")
+        raise _altered("the checksum of a payload frame does not hold: it was altered on its way")
     return _Reader(view, (loads or pickle.loads) if allow_pickle else None).whole()
 
 
@@ -132,7 +136,7 @@ class _Writer:
 
     def put(self, value: Any, depth: int) -> None:
         if depth > DEPTH:
-            raise PayloadError(f"a payload is nested deeper than {DEPTH} levels (does it contain itself?)")
+            raise PayloadError(f"a payload is nested deeper than {DEPTH} levels; it must not contain itself")
         kind = type(value)
         put = _PUT.get(kind)
         if put is not None:
@@ -251,15 +255,15 @@ class _Reader:
         except PayloadError:
             raise
         except Exception as error:
-            raise PayloadError(f"a payload cannot be decoded: {type(error).__name__}: {error}") from error
+            raise malformed(f"a payload cannot be decoded: {type(error).__name__}: {error}") from error
         if self.at != self.end:
-            raise PayloadError(f"a payload has {self.end - self.at} bytes too many")
+            raise malformed(f"a payload has {self.end - self.at} bytes too many")
         return value
 
     def take(self, size: int) -> memoryview:
         start = self.at
         if size > self.end - start:
-            raise PayloadError(f"a payload ends {size - (self.end - start)} bytes too early")
+            raise malformed(f"a payload ends {size - (self.end - start)} bytes too early")
         self.at = start + size
         return self.view[start : self.at]
 
@@ -270,7 +274,7 @@ class _Reader:
         """Return a number of elements, each of which takes at least one byte."""
         count = int(self.read(_SIZE)[0])
         if count > self.end - self.at:
-            raise PayloadError(f"a payload announces {count} elements in {self.end - self.at} bytes")
+            raise malformed(f"a payload announces {count} elements in {self.end - self.at} bytes")
         return count
 
     def block(self) -> memoryview:
@@ -281,11 +285,11 @@ class _Reader:
 
     def get(self, depth: int) -> Any:
         if depth > DEPTH:
-            raise PayloadError(f"a payload is nested deeper than {DEPTH} levels")
+            raise malformed(f"a payload is nested deeper than {DEPTH} levels")
         tag = self.take(1)[0]
         get = _GET.get(tag)
         if get is None:
-            raise PayloadError(f"a payload has the unknown tag {tag:#x}")
+            raise malformed(f"a payload has the unknown tag {tag:#x}")
         return get(self, depth)
 
     def many(self, depth: int) -> list[Any]:
@@ -303,7 +307,7 @@ class _Reader:
             end, self.at = self.at, start + _SIZE.size
             known = self.get(depth)
             if self.at != end:
-                raise PayloadError("a tuple of a payload is not as long as it says")
+                raise malformed("a tuple of a payload is not as long as it says")
             if len(_known) >= REMEMBERED:
                 _known.clear()
             _known[block] = known
@@ -313,14 +317,14 @@ class _Reader:
         name = self.text()
         cls = named(name)
         if cls is None:
-            raise PayloadError(f"a payload holds the record {name!r}, not registered here: import its module first")
+            raise PayloadError(f"a payload holds the record {name!r}, not registered here; import its module first")
         return cls._make(self.many(depth))
 
     def array(self, depth: int) -> np.ndarray[Any, Any]:
         order, shape, description = self.get(depth)
         kind, raw, items = dtype_of(description), self.block(), math.prod(shape)
         if kind.hasobject or len(raw) != items * kind.itemsize or min(shape, default=0) < 0:
-            raise PayloadError(f"a payload has {len(raw)} bytes for an array of shape {shape} and dtype {kind}")
+            raise malformed(f"a payload has {len(raw)} bytes for an array of shape {shape} and dtype {kind}")
         flat = np.frombuffer(raw, np.uint8).copy().view(kind) if len(raw) else np.zeros(items, kind)
         return flat.reshape(shape, order=order)
 
@@ -338,7 +342,9 @@ class _Reader:
 
     def foreign(self, depth: int) -> Any:
         if self.loads is None:
-            raise PayloadError("a payload holds a pickle, which is not read here (allow_pickle=True inside one job)")
+            raise PayloadError(
+                "a payload holds a pickle, which is not read here; pass allow_pickle=True inside one job"
+            )
         return self.loads(self.block())
 
 

@@ -151,7 +151,9 @@ def _find(backend: Any) -> Factory:
             try:
                 return wrap(point.load())
             except ImportError as error:
-                raise MissingPackage(f"backend {key!r} ({point.value}) cannot be imported: {error}") from error
+                raise MissingPackage(
+                    f"backend {key!r} ({point.value}) cannot be imported: {error}. Install what it needs"
+                ) from error
     if key in _UNUSABLE:
         raise BackendError(
             f"backend {key!r} is {_UNUSABLE[key]}. Usable here: {', '.join(available_encoded_data_backends())}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mixle.errors import RoundLosses
 from mixle.utils.parallel.folding.faults import surface
+from mixle.utils.parallel.folding.refusals import undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -54,7 +55,10 @@ def run_round(transport: Transport, task: Task, watch: Watch | None = None, *, g
     try:
         for result in run(task) if watch is None else watch(run, task):
             if result.shard in arrived:
-                raise RuntimeError(f"transport {transport.name!r} delivered shard {result.shard} twice in one round")
+                raise RuntimeError(
+                    f"transport {transport.name!r} delivered shard {result.shard} twice in one round; "
+                    "its map must yield one Result per shard"
+                )
             arrived[result.shard] = result
     except RoundLosses as lost:
         losses = lost
@@ -69,5 +73,5 @@ def run_round(transport: Transport, task: Task, watch: Watch | None = None, *, g
         raise losses
     missing = sorted(set(transport.sizes) - set(arrived))
     if missing:
-        raise RuntimeError(f"transport {transport.name!r} delivered no result for shards {missing}")
+        raise undelivered(transport.name, missing)
     return ordered

@@ -68,7 +68,7 @@ def _exact_sizes(sizes: Any, what: str) -> tuple[int, ...]:
 
 def _resolve_sizes(sizes: tuple[int, ...], rows: int, name: str) -> tuple[range, ...]:
     if sum(sizes) != rows:
-        raise ValueError(f"{name} covers {sum(sizes)} rows, the data has {rows}")
+        raise ValueError(f"{name} covers {sum(sizes)} rows, the data has {rows}; give sizes that add up to that")
     shards, start = [], 0
     for size in sizes:
         if size:
@@ -127,7 +127,9 @@ class Contiguous:
 
     def __post_init__(self) -> None:
         if (self.count is None) == (self.sizes is None):
-            raise ValueError("Contiguous takes a count or sizes=..., and exactly one of them")
+            raise ValueError(
+                "Contiguous takes a count or sizes=..., and exactly one of them; give for example Contiguous(8)"
+            )
         if self.count is not None:
             object.__setattr__(self, "count", _exact_count(self.count, "Contiguous(count)"))
         else:

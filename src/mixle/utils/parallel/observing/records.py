@@ -275,7 +275,7 @@ def checked(records: Iterable[RankRecord]) -> list[RankRecord]:
     found = list(records)
     for position, record in enumerate(found):
         if not isinstance(record, RankRecord):
-            raise TypeError(f"records[{position}] is a {type(record).__name__}, not a RankRecord")
+            raise TypeError(f"records[{position}] is a {type(record).__name__}, no RankRecord; use handle.records")
     runs = [run_id for run_id in dict.fromkeys(record.run_id for record in found) if run_id is not None]
     if len(runs) > 1:
         named = ", ".join(map(repr, runs))

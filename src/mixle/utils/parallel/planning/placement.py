@@ -97,7 +97,7 @@ class Placement:
     >>> replace(two, shards=(two.shards[0], replace(two.shards[1], start=7)))
     Traceback (most recent call last):
         ...
-    mixle.errors.BackendError: shard 1 starts at row 7, but row 6 is next: rows 6:7 belong to no shard
+    mixle.errors.BackendError: shard 1 starts at row 7, but row 6 is next: rows 6:7 belong to no shard; give start=6
     """
 
     shards: tuple[PlacementShard, ...]
@@ -117,17 +117,19 @@ class Placement:
         for number, shard in enumerate(self.shards):
             if shard.start > expected:
                 lost = f"rows {expected}:{shard.start} belong to no shard"
-                raise BackendError(f"shard {number} starts at row {shard.start}, but row {expected} is next: {lost}")
+                raise _misplaced(number, shard.start, expected, lost)
             if shard.start < expected:
                 twice = f"rows {shard.start}:{min(expected, shard.stop)} belong to two shards"
-                raise BackendError(f"shard {number} starts at row {shard.start}, but row {expected} is next: {twice}")
+                raise _misplaced(number, shard.start, expected, twice)
             if shard.stop < shard.start or (shard.size == 0 and self.total_rows > 0):
                 raise BackendError(f"shard {number} is empty ({shard.start}:{shard.stop}): leave it out")
             if known is not None and shard.device.name not in known:
-                raise BackendError(f"shard {number} is on {shard.device.name!r}, which is none of {sorted(known)}")
+                raise BackendError(
+                    f"shard {number} is on {shard.device.name!r}, which is none of {sorted(known)}; name one of them"
+                )
             expected = shard.stop
         if expected != self.total_rows:
-            raise BackendError(f"the shards cover rows 0:{expected}, total_rows is {self.total_rows}")
+            raise BackendError(f"the shards cover rows 0:{expected}, total_rows is {self.total_rows}; give both alike")
 
     def for_device(self, name: str) -> tuple[PlacementShard, ...]:
         """Return all placement shards assigned to a named device."""
@@ -197,7 +199,7 @@ class Placement:
         """
         old = self._shard(shard)
         if not old.start < row < old.stop:
-            raise BackendError(f"row {row} does not lie inside shard {shard} ({old.start}:{old.stop})")
+            raise BackendError(f"row {row} does not lie inside shard {shard}; give one of {old.start + 1}:{old.stop}")
         parts = (self._resized(old, old.start, row), self._resized(old, row, old.stop))
         return replace(self, shards=(*self.shards[:shard], *parts, *self.shards[shard + 1 :]))
 
@@ -211,7 +213,7 @@ class Placement:
         """
         old = self._shard(shard)
         if shard + 1 >= len(self.shards):
-            raise BackendError(f"shard {shard} is the last one: there is none to merge it with")
+            raise BackendError(f"shard {shard} is the last one; name one before it, to join with the next")
         one = self._resized(old, old.start, self.shards[shard + 1].stop)
         return replace(self, shards=(*self.shards[:shard], one, *self.shards[shard + 2 :]))
 
@@ -228,7 +230,8 @@ class Placement:
 
     def _shard(self, number: int) -> PlacementShard:
         if isinstance(number, bool) or not 0 <= number < len(self.shards):
-            raise BackendError(f"there is no shard {number!r}: this placement has shards 0 to {len(self.shards) - 1}")
+            last = len(self.shards) - 1
+            raise BackendError(f"there is no shard {number!r}: this placement has shards 0 to {last}; name one of them")
         return self.shards[number]
 
     def to_dict(self) -> dict[str, Any]:
@@ -308,3 +311,9 @@ class Placement:
             for shard in self.shards
         ]
         return "\n".join([head, *lines])
+
+
+def _misplaced(number: int, start: int, expected: int, why: str) -> BackendError:
+    return BackendError(
+        f"shard {number} starts at row {start}, but row {expected} is next: {why}; give start={expected}"
+    )

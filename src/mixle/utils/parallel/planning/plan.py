@@ -176,7 +176,7 @@ def _check(data: Any, sub_chunks: int, safety_factor: float, num_chunks: int | N
     if data is None and num_chunks is None and total is None:
         raise ValueError("plan needs data, or num_chunks, or total_rows")
     if total is not None and data is not None and total < len(data):
-        raise ValueError(f"total_rows={total} is less than the {len(data)} rows of the data")
+        raise ValueError(f"total_rows={total} is less than the {len(data)} rows of the data; leave it out")
     return (0 if data is None else len(data)) if total is None else total
 
 
@@ -194,7 +194,7 @@ def _encoded_row_bytes(
     if encoder is None and estimator is not None:
         encoder = estimator.accumulator_factory().make().acc_to_encoder()
     if encoder is None:
-        raise ValueError("plan of data requires an encoder, model, or estimator.")
+        raise ValueError("plan of data requires an encoder, model, or estimator. Pass one of them")
     rows = min(max(1, int(sample_size)), len(data))
     payload = encoder.seq_encode(pick(data, range(rows)))
     measure = getattr(encoder, "nbytes", payload_nbytes)

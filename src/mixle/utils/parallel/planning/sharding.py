@@ -91,9 +91,11 @@ def model_sharding_plan(
     least = exact_int(min_components_per_shard, "min_components_per_shard", 1) or 1
     count = getattr(model, "num_components", None)
     if not isinstance(count, int) or count < 1:
-        raise ValueError(f"{type(model).__name__} has no components to shard: num_components is {count!r}")
+        raise ValueError(f"{type(model).__name__} has no components to shard; pass a mixture or a Markov model")
     if least > count:
-        raise ValueError(f"min_components_per_shard={least} exceeds the {count} components of the model")
+        raise ValueError(
+            f"min_components_per_shard={least} exceeds the {count} components of the model; pass at most that"
+        )
     devices = _chosen(resources, max(1, min(len(resources.devices), count // least)))
     sizes = share([device.throughput for device in devices], count, least)
     parameters = estimate_model_nbytes(model)

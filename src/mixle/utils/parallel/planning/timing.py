@@ -142,7 +142,10 @@ def _runner(task: Accumulate, shard: Any) -> Callable[[], float]:
     def run() -> float:
         result = execute(task, shard)
         if result.error is not None:
-            raise ValueError(f"the E-step failed on the probe: {result.error.type_name}: {result.error.message}")
+            raise ValueError(
+                f"the E-step failed on the probe: {result.error.type_name}: {result.error.message}. "
+                "Mend that first, or plan with the catalog's times: leave the data out"
+            )
         return float(result.receipt["cpu_seconds"])
 
     return run

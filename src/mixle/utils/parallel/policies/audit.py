@@ -282,7 +282,7 @@ class Audit(Policy):
         shards = set(shards)
         unknown = sorted(shards - set(self.sizes))
         if unknown:
-            raise ContractError(f"there are no shards {unknown}: this handle has shards 0 ... {max(self.sizes)}")
+            raise ContractError(f"there are no shards {unknown}; name some of 0 ... {max(self.sizes)}")
 
         chosen = self._draw(shards)
         primary = {shard: one for shard, one in self._at_home(task, chosen).items() if one.error is None}

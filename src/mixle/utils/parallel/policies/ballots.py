@@ -147,7 +147,9 @@ def listen(result: Result, hook: Hook | None, role: str, worker: int) -> Ballot:
         except Exception as error:  # noqa: BLE001 - whatever altered bytes lead to
             return Ballot(result, worker, heard, failure(error))
         return Ballot(replace(result, weight=count, value=value), worker, heard)
-    return Ballot(result, worker, b"", failure(TypeError(f"the hook returned {type(heard).__name__}, not bytes")))
+    return Ballot(
+        result, worker, b"", failure(TypeError(f"the hook returned {type(heard).__name__}, it must return bytes"))
+    )
 
 
 def _read(heard: bytes) -> tuple[float, Any]:
@@ -156,7 +158,7 @@ def _read(heard: bytes) -> tuple[float, Any]:
     count, value = read_plain_pickle(heard)
     count = plain(count)
     if isinstance(count, bool) or not isinstance(count, (int, float)):
-        raise TypeError(f"a count is a number, not a {type(count).__name__}")
+        raise TypeError(f"a count must be a number, not a {type(count).__name__}")
     return count, value
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixle.utils.parallel.policies.compare import ATOMS, attributes_of, plain
+from mixle.utils.parallel.policies.compare import ATOMS, attributes_of, plain, unsupported
 
 __all__ = ["canonical_bytes", "canonical_sha256", "sha256"]
 
@@ -66,7 +66,7 @@ def canonical_bytes(value: Any) -> bytes:
         return _container(value)
     if isinstance(value, ATOMS):
         return _block(b"t", repr(value).encode())
-    raise TypeError(f"unsupported statistic type {type(value).__module__}.{type(value).__qualname__}")
+    raise unsupported(value)
 
 
 def _block(tag: bytes, data: bytes) -> bytes:
@@ -104,4 +104,4 @@ def _array(value: Any) -> bytes:
         return head + _block(value.dtype.str.encode(), value.tobytes("C"))
     if kind in "OSU":
         return head + _many(b"", [canonical_bytes(item) for item in value.ravel().tolist()])
-    raise TypeError(f"unsupported array dtype {value.dtype}")
+    raise unsupported(value)

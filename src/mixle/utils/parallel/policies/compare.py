@@ -17,6 +17,15 @@ ATOMS: tuple[type[Any], ...] = (type(None), str, bytes, dt.date, dt.time, dt.tim
 _CONTAINERS = (dict, list, tuple, np.ndarray)
 
 
+def unsupported(value: Any) -> TypeError:
+    """Return the error of a part of a statistic that cannot be compared."""
+    kind = type(value)
+    what = (
+        f"array dtype {value.dtype}" if kind is np.ndarray else f"statistic type {kind.__module__}.{kind.__qualname__}"
+    )
+    return TypeError(f"unsupported {what}; value() must return numbers, text, arrays, or containers of them")
+
+
 @dataclass(frozen=True)
 class Comparison:
     """What came of a comparison.
@@ -106,7 +115,7 @@ class _Envelope:
         if isinstance(left, (*ATOMS, numbers.Number)):
             same = type(left) is type(right) and left == right
             return None if same else f"{path}: value/schema mismatch"
-        raise TypeError(f"unsupported statistic type {type(left).__module__}.{type(left).__qualname__}")
+        raise unsupported(left)
 
     def number(self, left: Any, right: Any, path: str) -> str | None:
         if isinstance(left, int) and isinstance(right, int):
@@ -169,7 +178,7 @@ class _Envelope:
         if kind in "fc":
             return self.floats(left, right, path)
         if kind not in "SUmM":
-            raise TypeError(f"unsupported array dtype {left.dtype}")
+            raise unsupported(left)
         return None if left.tolist() == right.tolist() else f"{path}: array mismatch"
 
     def floats(self, left: Any, right: Any, path: str) -> str | None:

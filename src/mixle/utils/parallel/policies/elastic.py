@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 from mixle.errors import BackendError
+from mixle.utils.parallel.folding.refusals import check_worker
 from mixle.utils.parallel.policies.assignment import level
 from mixle.utils.parallel.policies.base import Policy
 
@@ -54,10 +55,9 @@ class Elastic(Policy):
         if worker is None:
             homes = self.residence()
             worker = min(able, key=lambda w: (sum(self.sizes[s] for s in homes.get(w, ())), -w))
-        if worker not in able:
-            raise BackendError(f"there is no worker {worker!r}: this pool has workers {able}")
+        check_worker(worker, able)
         if able == [worker]:
-            raise BackendError(f"worker {worker} is the last one: add_worker() first, or close()")
+            raise BackendError(f"worker {worker} is the last one; add_worker() first, or close()")
         self._level(without=worker)
         self.inner.retire(worker)  # type: ignore[attr-defined]
         self.up.discard(worker)

@@ -22,6 +22,10 @@ __all__ = ["read_plain_pickle"]
 _DEPTH = 100_000  # of the stack
 
 
+def _refused(what: str) -> PayloadError:
+    return PayloadError(f"{what}; give pickle.dumps of numbers, text or arrays")
+
+
 @dataclass(frozen=True)
 class _Name:
     """A global that the pickle names; it is never imported."""
@@ -35,14 +39,14 @@ class _DType:
 
     def __init__(self, text: Any) -> None:
         if not isinstance(text, str) or text[:1] not in {"b", "i", "u", "f", "c", "S", "U", "O"}:
-            raise PayloadError(f"the dtype {text!r} is not read")
+            raise _refused(f"the dtype {text!r} is not read")
         self.text, self.order = text, "="
 
     def build(self, state: Any) -> None:
         if not isinstance(state, tuple) or len(state) < 2 or state[1] not in {"<", ">", "|", "="}:
-            raise PayloadError("a dtype has an unknown state")
+            raise _refused("a dtype has an unknown state")
         if any(part is not None for part in state[2:5]):
-            raise PayloadError("a structured dtype is not read")
+            raise _refused("a structured dtype is not read")
         self.order = state[1]
 
     def made(self) -> np.dtype[Any]:
@@ -58,20 +62,20 @@ _MARK = _Mark()
 
 def _dtype(value: Any) -> np.dtype[Any]:
     if not isinstance(value, _DType):
-        raise PayloadError("an array has no dtype")
+        raise _refused("an array has no dtype")
     return value.made()
 
 
 def _checked(raw: Any, shape: Any, kind: np.dtype[Any]) -> tuple[int, ...]:
     """Return a shape that the bytes (or the list of objects) fill exactly."""
     if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
-        raise PayloadError(f"an array has the shape {shape!r}")
+        raise _refused(f"an array has the shape {shape!r}")
     items = math.prod(shape)
     fills = isinstance(raw, list) and len(raw) == items
     if not kind.hasobject:
         fills = isinstance(raw, (bytes, bytearray)) and len(raw) == items * kind.itemsize
     if not fills or not kind.itemsize:
-        raise PayloadError(f"an array of shape {shape} and dtype {kind} does not have the bytes it needs")
+        raise _refused(f"an array of shape {shape} and dtype {kind} does not have the bytes it needs")
     return shape
 
 
@@ -79,7 +83,7 @@ def _from_buffer(raw: Any, kind: Any, shape: Any, order: Any) -> Any:
     dtype = _dtype(kind)
     shape = _checked(raw, shape, dtype)
     if dtype.hasobject or order not in {"C", "F"}:
-        raise PayloadError("an array has an unknown layout")
+        raise _refused("an array has an unknown layout")
     return np.frombuffer(raw, dtype).reshape(shape, order=order).copy(order="K")
 
 
@@ -87,19 +91,19 @@ def _scalar(kind: Any, raw: Any) -> Any:
     dtype = _dtype(kind)
     _checked(raw, (1,), dtype)
     if dtype.hasobject:
-        raise PayloadError("a scalar of objects is not read")
+        raise _refused("a scalar of objects is not read")
     return np.frombuffer(raw, dtype)[0]
 
 
 def _encoded(text: Any, codec: Any = "latin1") -> bytes:
     if not isinstance(text, str) or codec not in {"latin1", "latin-1"}:
-        raise PayloadError("bytes have an unknown encoding")
+        raise _refused("bytes have an unknown encoding")
     return text.encode("latin-1")
 
 
 def _complex(*parts: Any) -> complex:
     if not all(type(part) in {int, float} for part in parts):
-        raise PayloadError("a complex number is not made of numbers")
+        raise _refused("a complex number is not made of numbers")
     return complex(*parts)
 
 
@@ -122,7 +126,7 @@ _CALLS: dict[tuple[str, str], Callable[..., Any]] = {
 def _record(cls: Any, items: Any) -> Any:
     known = named(f"{cls.module}.{cls.name}") if isinstance(cls, _Name) else None
     if known is None or not isinstance(items, tuple):
-        raise PayloadError(f"{_text(cls)} is not read: only plain data, arrays and registered NamedTuples are")
+        raise _refused(f"{_text(cls)} is not read: only plain data, arrays and registered NamedTuples are")
     make: Callable[[Any], Any] = known._make
     return make(items)
 
@@ -153,7 +157,7 @@ def read_plain_pickle(data: bytes) -> Any:
     >>> read_plain_pickle(pickle.dumps(os.getcwd))
     Traceback (most recent call last):
         ...
-    mixle.errors.PayloadError: a pickle of plain data ends in a _Name
+    mixle.errors.PayloadError: a pickle of plain data ends in a _Name; give pickle.dumps of numbers, text or arrays
     """
     import pickletools
 
@@ -161,10 +165,10 @@ def read_plain_pickle(data: bytes) -> Any:
     for opcode, argument, _ in pickletools.genops(data):
         machine.step(opcode.name, argument)
     if len(machine.stack) != 1:
-        raise PayloadError("a pickle does not end in one value")
+        raise _refused("a pickle does not end in one value")
     value = machine.stack[0]
     if isinstance(value, (_Name, _DType, _Mark)):
-        raise PayloadError(f"a pickle of plain data ends in a {type(value).__name__}")
+        raise _refused(f"a pickle of plain data ends in a {type(value).__name__}")
     return value
 
 
@@ -183,9 +187,9 @@ class _Machine:
         elif name in _ACTIONS:
             _ACTIONS[name](self, argument)
         elif name not in {"PROTO", "FRAME", "STOP"}:
-            raise PayloadError(f"the pickle opcode {name} is not obeyed")
+            raise _refused(f"the pickle opcode {name} is not obeyed")
         if len(self.stack) > _DEPTH:
-            raise PayloadError("a pickle is nested too deep")
+            raise _refused("a pickle is nested too deep")
 
     def since_mark(self) -> list[Any]:
         for place in range(len(self.stack) - 1, -1, -1):
@@ -193,12 +197,12 @@ class _Machine:
                 items = self.stack[place + 1 :]
                 del self.stack[place:]
                 return items
-        raise PayloadError("a pickle has no mark")
+        raise _refused("a pickle has no mark")
 
     def take(self, count: int) -> list[Any]:
         items = self.stack[-count:] if count else []
         if len(items) < count or any(item is _MARK for item in items):
-            raise PayloadError("a pickle takes more than it has")
+            raise _refused("a pickle takes more than it has")
         if count:
             del self.stack[-count:]
         return items
@@ -213,13 +217,13 @@ class _Machine:
     def extend(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if type(target) is not list:
-            raise PayloadError("a pickle appends to what is no list")
+            raise _refused("a pickle appends to what is no list")
         target.extend(items)
 
     def assign(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if type(target) is not dict or len(items) % 2:
-            raise PayloadError("a pickle assigns to what is no dict")
+            raise _refused("a pickle assigns to what is no dict")
         target.update(zip(items[::2], items[1::2], strict=True))
 
     def name(self, words: Any) -> None:
@@ -229,14 +233,14 @@ class _Machine:
     def stack_name(self) -> None:
         module, name = self.take(2)
         if not (isinstance(module, str) and isinstance(name, str)):
-            raise PayloadError("a pickle names a class by what is no text")
+            raise _refused("a pickle names a class by what is no text")
         self.stack.append(_name(module, name))
 
     def call(self) -> None:
         function, arguments = self.take(2)
         known = _CALLS.get((function.module, function.name)) if isinstance(function, _Name) else None
         if known is None or not isinstance(arguments, tuple):
-            raise PayloadError(f"{_text(function)} is not called")
+            raise _refused(f"{_text(function)} is not called")
         self.stack.append(known(*arguments))
 
     def new(self) -> None:
@@ -253,7 +257,7 @@ class _Machine:
             checked: Any = (1, _checked(raw, shape, dtype), dtype, bool(fortran), raw)
             target.__setstate__(checked)
         else:
-            raise PayloadError(f"a pickle sets the state of a {type(target).__name__}")
+            raise _refused(f"a pickle sets the state of a {type(target).__name__}")
 
     def remember(self, place: Any) -> None:
         self.memo[len(self.memo) if place is None else place] = self.stack[-1]

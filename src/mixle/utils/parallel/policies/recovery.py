@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixle._log import note
 from mixle.errors import AlteredPayload
+from mixle.utils.parallel.folding.refusals import undelivered
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.policies.assignment import spread
 from mixle.utils.parallel.policies.exchange import open_exchange
@@ -98,9 +99,7 @@ class Recovery:
                 elif event is not None:
                     self._lose(event)
                 elif self._stalled():
-                    raise RuntimeError(
-                        f"transport {self.policy.name!r} delivered no result for shards {sorted(self.todo)}"
-                    )
+                    raise undelivered(self.policy.name, self.todo)
                 if self._restless():
                     self._tend()
             yield from self._seconds()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from mixle.errors import BackendError, EmptyDataError
+from mixle.errors import BackendError
 from mixle.utils.parallel.folding.engine import partition_source, rows_source
 from mixle.utils.parallel.folding.handle import Handle
 from mixle.utils.parallel.folding.inputs import check_count, choose_encoder, is_cluster_collection
 from mixle.utils.parallel.folding.parquet import parquet_parts
+from mixle.utils.parallel.folding.refusals import no_rows
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.policies.base import stack
 from mixle.utils.parallel.transports.dask.transport import DaskTransport
@@ -136,7 +137,7 @@ class DaskEncodedData(Handle):
         super().__init__(outer, source)
         if not self.size:
             self.close()
-            raise EmptyDataError(f"{title} requires non-empty data.")
+            raise no_rows(title)
         self.observe(telemetry, run_id)
         self._partitions = transport.partitions
 

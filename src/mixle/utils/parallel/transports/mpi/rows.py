@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixle.errors import BackendError, EmptyDataError
+from mixle.errors import BackendError
 from mixle.utils.parallel.folding.fold import GROUP
 from mixle.utils.parallel.folding.inputs import check_rows, check_weights, make_source
+from mixle.utils.parallel.folding.refusals import no_rows
 from mixle.utils.parallel.folding.shards import Partitions, pick, split_range
 from mixle.utils.parallel.folding.transport import Source
 from mixle.utils.parallel.folding.travel import Parcel, pack, unpack
@@ -175,7 +176,7 @@ def read_rows(
     """
     if isinstance(data, (RankRows, RankFiles)):
         if shard_map is not None:
-            raise BackendError("rows that each rank holds are cut where they are: RankRows(rows, shards=K)")
+            raise BackendError("rows that each rank holds are cut where they are; pass RankRows(rows, shards=K)")
         return _own(club, data, pieces, weights, encoder)
     if root_only:
         return _scattered(club, data, shard_map, pieces, weights, encoder)
@@ -285,7 +286,7 @@ def _own(club: Club, data: RankRows | RankFiles, pieces: int, weights: Any, enco
         raise BackendError(f"{TITLE}: weights were given on some ranks only: give them on every rank, or on none")
     order = sorted((*key, size, rank) for rank, (told, *_) in enumerate(facts) for *key, size in told)
     if not order:
-        raise EmptyDataError(f"{TITLE} requires non-empty data.")
+        raise no_rows(TITLE)
     total = sum(size for _, _, size, _ in order)
     everything = None if weights is None else check_weights([w for fact in facts for w in fact[2]], total)
     blank = range(total)

@@ -10,6 +10,7 @@ from mixle._limits import one_blas_thread
 from mixle.errors import BackendError
 from mixle.utils.parallel.folding.faults import RemoteFault, fault_of, load_error
 from mixle.utils.parallel.folding.fold import fold_groups
+from mixle.utils.parallel.folding.refusals import check_retirable, check_worker
 from mixle.utils.parallel.folding.shards import Shard, encode_shard
 from mixle.utils.parallel.folding.tasks import execute
 from mixle.utils.parallel.folding.transport import Transport
@@ -89,8 +90,7 @@ class MPITransport(Transport):
 
     def move(self, shard: int, worker: int) -> None:
         """Let a shard live on another rank from now on; its bits do not change."""
-        if worker not in self.workers():
-            raise BackendError(f"there is no rank {worker} to move to: this job has ranks {self.workers()}")
+        check_worker(worker, self.workers(), "rank")
         self._fetch({shard: worker})
         self.owner[shard] = worker
         if worker != self.club.rank:
@@ -102,10 +102,7 @@ class MPITransport(Transport):
 
     def retire(self, worker: int) -> None:
         """Give a rank no more work; it goes on taking part, for an MPI world cannot shrink."""
-        held = sorted(shard for shard, rank in self.owner.items() if rank == worker)
-        if held or self.workers() == [worker]:
-            why = f"shards {held} live there: move them first" if held else "it is the last one"
-            raise BackendError(f"rank {worker} cannot be retired: {why}")
+        check_retirable(worker, self.owner, self.workers(), "rank", "keep it")
         self.retired.add(worker)
 
     def rows_of(self, shard: int) -> Any:

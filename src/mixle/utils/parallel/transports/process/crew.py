@@ -112,7 +112,7 @@ class Crew:
             self._ask(missing)
             self._await_births()
         if self.failure and missing:
-            raise RuntimeError(f"worker processes cannot be started: {self.failure}")
+            raise RuntimeError(f"worker processes cannot be started: {self.failure}. Mend that, or use backend='local'")
         return missing
 
     def spawn(self, ranks: Sequence[int]) -> None:

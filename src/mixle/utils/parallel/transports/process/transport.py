@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mixle.errors import BackendError, HandleClosed
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.faults import RemoteFault, load_error
+from mixle.utils.parallel.folding.refusals import check_retirable, check_worker
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.folding.transport import Source, Transport
 from mixle.utils.parallel.planning.discover import usable_cpus
@@ -114,7 +115,7 @@ class ProcessTransport(Transport):
     def open(self, source: Source) -> None:
         """Do all of `load` except the encoding: write the rows, start the workers, say which shard lives where."""
         if self._pool.supervisor is not None or not self._close.alive:
-            raise BackendError("this transport was loaded or closed already: make a new one")
+            raise BackendError("this transport was loaded or closed already; make a new one")
         self.num_workers = max(1, min(self.num_workers, len(source.rows)))
         try:
             self._open(source)
@@ -181,8 +182,7 @@ class ProcessTransport(Transport):
 
     def move(self, shard: int, worker: int) -> None:
         """Let a shard live on another worker from the next call on; its bits do not change."""
-        if worker not in self.workers():
-            raise BackendError(f"there is no worker {worker}: this pool has workers {self.workers()}")
+        check_worker(worker, self.workers())
         before = self.owner[shard]
         if before != worker:
             self.owner[shard] = worker
@@ -215,10 +215,7 @@ class ProcessTransport(Transport):
         BackendError
             If shards live there, or no other worker is left.
         """
-        held = sorted(shard for shard, owner in self.owner.items() if owner == worker)
-        if held or self.workers() == [worker]:
-            why = f"shards {held} live there: move them first" if held else "it is the last one"
-            raise BackendError(f"worker {worker} cannot be retired: {why}")
+        check_retirable(worker, self.owner, self.workers())
         self.retired.add(worker)
         self.copies = {shard: holder for shard, holder in self.copies.items() if holder != worker}
         self._supervisor().dismiss(worker)

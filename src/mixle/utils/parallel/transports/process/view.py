@@ -70,7 +70,7 @@ class WorkerProcess:
         member = self._member
         fd = member.pidfd if member.pidfd is not None else member.sock.fileno()
         if fd < 0:
-            raise ValueError(f"{self.name} is closed")
+            raise ValueError(f"{self.name} is closed; ask is_alive() first")
         return fd
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from mixle.errors import BackendError, EmptyDataError
+from mixle.errors import BackendError
 from mixle.utils.parallel.folding.handle import Handle
 from mixle.utils.parallel.folding.inputs import (
     check_count,
@@ -15,6 +15,7 @@ from mixle.utils.parallel.folding.inputs import (
     choose_map,
     make_source,
 )
+from mixle.utils.parallel.folding.refusals import no_rows
 from mixle.utils.parallel.folding.shards import Contiguous, Partitions
 from mixle.utils.parallel.policies.base import stack
 from mixle.utils.parallel.transports.ray.transport import BlockSource, RayTransport
@@ -101,7 +102,11 @@ class RayEncodedData(Handle):
         transport = stack(ray, given)
         if hasattr(data, "iter_internal_ref_bundles"):
             if num_shards is not None or weights is not None:
-                what = "num_shards: use dataset.repartition(K)" if num_shards is not None else "weights"
+                what = (
+                    "num_shards; use dataset.repartition(K)"
+                    if num_shards is not None
+                    else "weights; pass rows for them"
+                )
                 raise BackendError(f"{TITLE}: the blocks of a data set are its shards, so it takes no {what}")
             source: Source = _blocks(ray, data, encoder, pieces, estimator)
         else:
@@ -129,7 +134,7 @@ def _blocks(ray: RayTransport, data: Any, encoder: Any, pieces: int, estimator: 
     found = [(block, int(facts.num_rows)) for block, facts in pairs if facts.num_rows]
     if not found:
         ray.close()
-        raise EmptyDataError(f"{TITLE} requires non-empty data.")
+        raise no_rows(TITLE)
     sizes = tuple(rows for _, rows in found)
     cut = make_source(range(sum(sizes)), encoder, Partitions(sizes), pieces, None, estimator)
     return BlockSource(

@@ -11,6 +11,7 @@ from mixle.errors import BackendError, HandleClosed, MissingPackage, RoundLosses
 from mixle.utils.parallel.folding.backends import NEEDS
 from mixle.utils.parallel.folding.faults import load_error, surface
 from mixle.utils.parallel.folding.fold import GROUP
+from mixle.utils.parallel.folding.refusals import check_retirable, check_worker
 from mixle.utils.parallel.folding.transport import Source, Transport
 from mixle.utils.parallel.folding.travel import Parcel, pack, rows_of, unpack_results
 from mixle.utils.parallel.planning.discover import usable_cpus
@@ -186,8 +187,7 @@ class RayTransport(Transport):
 
     def move(self, shard: int, worker: int) -> None:
         """Let a shard live on another actor from now on; its bits do not change."""
-        if worker not in self.workers():
-            raise BackendError(f"there is no worker {worker}: this handle has workers {self.workers()}")
+        check_worker(worker, self.workers())
         self.owner[shard] = worker
 
     def workers(self) -> list[int]:
@@ -196,10 +196,7 @@ class RayTransport(Transport):
 
     def retire(self, worker: int) -> None:
         """End an actor for good; its shards must have been moved."""
-        held = sorted(shard for shard, owner in self.owner.items() if owner == worker)
-        if held or self.workers() == [worker]:
-            why = f"shards {held} live there: move them first" if held else "it is the last one"
-            raise BackendError(f"worker {worker} cannot be retired: {why}")
+        check_retirable(worker, self.owner, self.workers())
         self.retired.add(worker)
         self._end(worker)
 
@@ -243,7 +240,7 @@ class RayTransport(Transport):
         if self.closed:
             raise HandleClosed("RayEncodedData is closed: make a new handle")
         if not self.ray.is_initialized():
-            raise BackendError("Ray was shut down under this handle: ray.init() and make a new handle")
+            raise BackendError("Ray was shut down under this handle; call ray.init(), and make a new handle")
 
     def _homes(self) -> dict[int, list[int]]:
         homes: dict[int, list[int]] = {}
@@ -295,7 +292,7 @@ class RayTransport(Transport):
         cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         told = WorkerLost(
             f"worker {worker} (a Ray actor) was lost with shards {held}: {cause}. "
-            "To recover within the round: policies=[Retry(2)]"
+            "To recover within the round, pass policies=[Retry(2)]"
         )
         told.worker, told.shards, told.cause = worker, tuple(held), cause
         lost[worker] = told

@@ -210,7 +210,7 @@ def _told(error: Any, shards: list[int]) -> Exception:
     if _LOST.search(text):
         return losses_of(f"Spark gave {where} up: executors were lost again and again", shards, error)
     cause = next((line for line in lines if "Caused by" in line or _is_python(line)), lines[0] if lines else text)
-    return TaskError(f"Spark could not compute {where}: {cause:.500}")
+    return TaskError(f"Spark could not compute {where}: {cause:.500}; start from the executor's log")
 
 
 def _is_python(line: str) -> bool:
