@@ -37,7 +37,7 @@ GROUPS = (
     ),
     Group(folding("tasks"), unit("tasks tasks_limits handle sdc_invariants")),
     Group(folding("digest digests packing"), unit("sdc_parts row_output checkpoint_file sdc_clean")),
-    Group(folding("engine remote travel"), (*unit("fold_groups"), "engines/test_futures.py")),
+    Group(folding("engine remote travel"), unit("engine_parts fold_groups")),
     Group(policies("canonical compare plainpickle receipts"), unit("compare sdc_laws")),
     Group(
         policies("alarms audit ballots base beside cores driver evidence hearing own quarantine selection"),
