@@ -30,7 +30,7 @@ GROUPS = (
     Group(folding("dtypes named payload"), unit("payload fold_groups")),
     Group(folding("draws shards starts"), unit("shards tasks handle_starts")),
     Group(folding("backends controls registry usage"), unit("registry policies_keyword doctor")),
-    Group(folding("columns parquet inputs"), unit("handle optimize_inputs row_output transform tables")),
+    Group(folding("columns parquet inputs"), unit("partition_rows handle optimize_inputs row_output transform")),
     Group(
         folding("build faults handle mstep observed protocol round row_output transport"),
         unit("handle row_output registry report_handles"),
