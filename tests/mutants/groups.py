@@ -36,9 +36,9 @@ GROUPS = (
         unit("handle row_output registry report_handles"),
     ),
     Group(folding("tasks"), unit("tasks tasks_limits handle sdc_invariants")),
-    Group(folding("digest digests packing"), unit("sdc_parts row_output checkpoint_file sdc_clean")),
+    Group(folding("digest digests packing"), unit("digests sdc_parts row_output checkpoint_file")),
     Group(folding("engine remote travel"), unit("engine_parts fold_groups")),
-    Group(policies("canonical compare plainpickle receipts"), unit("compare sdc_laws")),
+    Group(policies("canonical compare plainpickle receipts"), unit("compare plain_pickle")),
     Group(
         policies("alarms audit ballots base beside cores driver evidence hearing own quarantine selection"),
         unit("sdc_policy sdc_parts sdc_quarantine sdc_selection"),
