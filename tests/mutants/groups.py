@@ -41,12 +41,12 @@ GROUPS = (
     Group(policies("canonical compare plainpickle receipts"), unit("compare plain_pickle")),
     Group(
         policies("alarms audit ballots base beside cores driver evidence hearing own quarantine selection"),
-        unit("sdc_policy sdc_parts sdc_quarantine sdc_selection"),
+        unit("policy_parts sdc_policy sdc_parts sdc_quarantine sdc_selection"),
     ),
     Group(policies("intake invariants"), unit("sdc_invariants sdc_policy sdc_parts")),
     Group(
         policies("assignment elastic exchange losses recovery retry speculate"),
-        (*unit("sdc_parts rebalance"), "chaos/test_retry.py"),
+        (*unit("policy_parts sdc_parts rebalance"), "chaos/test_retry.py"),
     ),
     Group(policies("observe predict rebalance speeds"), unit("rebalance report_handles configure")),
 )
