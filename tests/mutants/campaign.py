@@ -9,6 +9,7 @@ functions, enumerations and code of a module's top level as they are.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -96,10 +97,12 @@ def run_group(folder: Path, group: Group, chosen: dict[str, list[str]], children
     return {name: found[module][name] for module, sample in chosen.items() for name in sample}
 
 
-def show(folder: Path, name: str) -> str:
+def show(folder: Path, module: str, name: str) -> str:
     """Return the changed lines of a mutant."""
-    command = [sys.executable, "-m", "mutmut", "show", name]
-    shown = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False).stdout
+    from mutmut.mutation.diff_apply import get_diff_for_mutant
+
+    with contextlib.chdir(folder):
+        shown = get_diff_for_mutant(name, path=path_of(module))
     lines = [line for line in shown.splitlines() if line[:1] in {"-", "+"} and line[:3] not in {"---", "+++"}]
     return "\n".join([f"  survived {name.removeprefix('mixle.utils.parallel.')}", *(f"    {line}" for line in lines)])
 
@@ -129,7 +132,7 @@ def main() -> int:
             alive = [name for name in names if outcome[name] in SURVIVED]
             late = sum(outcome[name] not in KILLED | SURVIVED for name in names)
             print(f"{module}: {len(names)} tried, {len(names) - len(alive)} killed ({late} by the clock)", flush=True)
-            print("".join(show(folder, name) + "\n" for name in alive), end="", flush=True)
+            print("".join(show(folder, module, name) + "\n" for name in alive), end="", flush=True)
             survived, tried = survived + len(alive), tried + len(names)
     share = 1 - survived / tried if tried else 0.0
     print(f"{tried - survived} of {tried} mutants killed: {share:.1%} (at least {args.least:.0%} is asked for)")
