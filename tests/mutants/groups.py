@@ -41,7 +41,7 @@ GROUPS = (
     Group(policies("canonical compare plainpickle receipts"), unit("compare plain_pickle")),
     Group(
         policies("alarms audit ballots base beside cores driver evidence hearing own quarantine selection"),
-        unit("hearing policy_parts sdc_policy sdc_parts sdc_quarantine sdc_selection"),
+        unit("hearing audit_repairs policy_parts sdc_policy sdc_parts sdc_quarantine sdc_selection"),
     ),
     Group(policies("intake invariants"), unit("sdc_invariants sdc_policy sdc_parts")),
     Group(

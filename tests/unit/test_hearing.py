@@ -378,6 +378,8 @@ def test_a_ballot_that_failed_has_no_key_and_says_why():
     assert judge(ballot((1.0,)), bad, 0.0, 0.0) is bad.failed
     long = listen(Result(3, 4, 4.0, (1.0,), None, {}), lambda *_: pickle.dumps((True, None)), "audit", 2)
     assert long.failed.reason == "payload decode/schema failure: TypeError: a count is a number, not a bool"
+    text = listen(Result(3, 4, 4.0, (1.0,), None, {}), lambda *_: pickle.dumps(("x", None)), "audit", 2)
+    assert text.failed.reason == "payload decode/schema failure: TypeError: a count is a number, not a str"
 
 
 def test_what_a_hook_returns_is_heard():
