@@ -108,6 +108,15 @@ def coverage(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def mutants(session: nox.Session) -> None:
+    """Change folding and policies a little and count the changes that tests notice: ``-- folding.fold --sample 20``."""
+    needed = [line for line in EXTRAS["test"] if name_of(line) not in TOOLS]
+    # The mutants are run where they are written: no built wheel can be changed.
+    session.install(*PROJECT["project"]["dependencies"], *needed, "mutmut==3.8.1")
+    session.run("python", "tests/mutants/campaign.py", *session.posargs)
+
+
+@nox.session(default=False)
 def identity(session: nox.Session) -> None:
     """Test the promise: same shards, same bits."""
     run_marked(session, "identity", MIXLE_IDENTITY="full")

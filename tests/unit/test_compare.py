@@ -18,7 +18,7 @@ from mixle.utils.parallel.folding.named import register_namedtuple
 from mixle.utils.parallel.policies.canonical import canonical_sha256
 from mixle.utils.parallel.policies.compare import compare
 from mixle.utils.parallel.policies.plainpickle import read_plain_pickle
-from mixle.utils.parallel.policies.receipts import SDCAuditReceipt, first_difference
+from mixle.utils.parallel.policies.receipts import EXACT, SDCAuditReceipt, first_difference, mismatches
 
 NAN, INF = math.nan, math.inf
 MATCH = "within declared numeric envelope"
@@ -101,6 +101,7 @@ def test_mismatches_are_told_by_path_and_kind(left, right, text):
         ({}, {}),
         ((), ()),
         (np.array(["a", "b"]), np.array(["a", "b"])),
+        (np.arange(3), np.arange(3)),
         (np.array(["2026-01-01"], "M8[D]"), np.array(["2026-01-01"], "M8[D]")),
         (anchored(1.0, more=2.0), anchored(1.0, more=2.0)),
         (Fraction(1, 3), 1 / 3),
@@ -111,10 +112,18 @@ def test_matches(left, right):
     assert reason(left, right) == MATCH
 
 
-@pytest.mark.parametrize("value", [{1, 2}, object(), np.zeros(2, [("a", float)]), print])
-def test_a_type_without_a_place_is_a_decode_failure_with_infinite_errors(value):
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ({1, 2}, "statistic type builtins.set"),
+        (object(), "statistic type builtins.object"),
+        (np.zeros(2, [("a", float)]), "array dtype [('a', '<f8')]"),
+        (print, "statistic type builtins.builtin_function_or_method"),
+    ],
+)
+def test_a_type_without_a_place_is_a_decode_failure_with_infinite_errors(value, kind):
     found = compare(value, value, 1.0, 1.0)
-    assert found.reason.startswith("payload decode/schema failure: TypeError: unsupported")
+    assert found.reason == f"payload decode/schema failure: TypeError: unsupported {kind}"
     assert (found.max_abs_error, found.max_rel_error) == (INF, INF)
 
 
@@ -258,3 +267,36 @@ def test_receipt_is_mutable_and_says_itself_in_one_line():
     assert "\n" not in receipt.summary()
     assert "secret" not in repr(receipt)
     assert receipt.comparison_mode == "typed_numeric_envelope/v1"
+
+
+def test_the_line_of_a_receipt_tells_finite_errors_only():
+    receipt = SDCAuditReceipt(3, 7, 0, -1, 180, 180, 65, "a", "b", mismatch_reason="statistic: why", witness_worker=4)
+    line = "SDC audit mismatch: shard=7 round=3 primary=0 audit=-1 witness=4 suspects=(0,) quarantine=disabled: "
+    receipt.suspected_workers, receipt.quarantine_status = (0,), "disabled"
+    assert receipt.summary() == line + "statistic: why"
+    receipt.max_abs_error, receipt.max_rel_error = 0.01234, 0.5
+    assert receipt.summary() == line + "statistic: why (max error 0.0123, relative 0.5)"
+    receipt.max_abs_error = receipt.max_rel_error = INF
+    assert receipt.summary() == line + "statistic: why"
+
+
+def test_differences_outside_the_envelope_are_logged_with_their_facts(caplog):
+    outside = SDCAuditReceipt(3, 7, 2, 1, 1, 1, 0, "a", "b", suspected_workers=(2,))
+    inside = SDCAuditReceipt(3, 8, 2, 1, 1, 1, 0, "a", "b", comparison_mode=EXACT)
+    assert mismatches([inside, outside]) == [outside]
+    (record,) = caplog.records
+    assert (record.name, record.levelname, record.message) == ("mixle.audit", "ERROR", outside.summary())
+    assert (record.worker, record.shard, record.suspects) == (2, 7, (2,))
+
+
+def test_a_long_payload_is_searched_by_halves():
+    class Counted(bytes):
+        def __getitem__(self, at):
+            slices.append(at)
+            return bytes(self)[at]
+
+    data = bytes(1 << 16)
+    slices = []
+    altered = Counted(data[:40_000] + b"x" + data[40_001:])
+    assert first_difference(altered, data) == 40_000
+    assert len(slices) <= 18

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mixle.utils.parallel.folding import fold
 from mixle.utils.parallel.folding import payload as frames
 from mixle.utils.parallel.folding.finite import all_finite
-from mixle.utils.parallel.folding.fold import GROUP, fold_numbers, fold_results, fold_values
+from mixle.utils.parallel.folding.fold import GROUP, fold_log_densities, fold_numbers, fold_results, fold_values
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.resilient_em import checkpointed_fold
 from mixle.utils.parallel.sdc_audit import finite_guarded_fold, inject_bit_flip
@@ -185,6 +185,65 @@ def test_the_guard_checks_counts():
         finite_guarded_fold(PlainEstimator(), pickled(large))
 
 
+def test_the_guard_checks_the_sum_of_groups():
+    items = [(0.0, (1.0, 1.0, 1.0, 1.0))] * 512
+    items[0] = items[256] = (1e308, (1.0, 1.0, 1.0, 1.0))
+    with pytest.raises(ValueError, match=r"^here \(running observation count\) contains a non-finite statistic"):
+        fold_values(PlainEstimator(), items, where="here")
+
+
+@pytest.mark.parametrize("place", [None, "here"])
+def test_a_round_is_guarded_only_if_asked_and_names_its_place(place):
+    results = [Result(i, 1, 1.0, (x, 1.0, 1.0, 1.0), None) for i, x in enumerate([1.0, math.nan])]
+    assert math.isnan(fold_results(PlainEstimator(), results, place)[1][0])
+    with pytest.raises(ValueError, match=rf"^{place or 'fold'} \(payload index 1, 2 combine\(\) calls so far\)"):
+        fold_results(PlainEstimator(), results, place, guard=True)
+
+
+def test_the_score_of_a_round_is_its_sum_or_nan_where_a_shard_has_none():
+    results = [Result(i, 1, 1.0, None, x) for i, x in enumerate(NUMBERS)]
+    assert fold_log_densities(results) == fold_numbers(NUMBERS)
+    assert math.isnan(fold_log_densities([*results, Result(6, 1, 1.0, None, None)]))
+    assert math.isnan(fold_log_densities([Result(0, 1, 1.0, None, None)]))
+
+
+def test_a_frame_may_hold_what_only_a_pickle_can():
+    frame = frames.encode_bytes((2.0, Slotted(3.0)), allow_pickle=True)
+    count, value = fold.decode(frame)
+    assert (count, type(value), value.x) == (2.0, Slotted, 3.0)
+
+
+def test_a_checkpoint_needs_no_answer_of_from_value():
+    class Silent(PlainAccumulator):
+        def from_value(self, value):
+            super().from_value(value)
+
+    class Estimator:
+        def accumulator_factory(self):
+            return type("Factory", (), {"make": Silent})
+
+    payloads = pickled(statistics(4))
+    assert checkpointed_fold(Estimator(), payloads, 1) == checkpointed_fold(PlainEstimator(), payloads)
+
+
+@pytest.mark.parametrize("missing", ["key_merge", "key_replace"])
+def test_half_of_the_key_passes_is_no_tying(missing):
+    log = []
+
+    class Half(PlainAccumulator):
+        pass
+
+    setattr(Half, missing, None)
+
+    class Estimator:
+        def accumulator_factory(self):
+            return type("Factory", (), {"make": lambda: Half(log=log)})
+
+    items = statistics(3)
+    assert fold_values(Estimator(), items) == by_hand(items)
+    assert log == []
+
+
 def test_the_guard_checks_what_key_passes_made():
     class Tied(PlainAccumulator):
         def key_replace(self, stats):
@@ -197,7 +256,7 @@ def test_the_guard_checks_what_key_passes_made():
         def accumulator_factory(self):
             return Factory()
 
-    with pytest.raises(ValueError, match=r"\(after key_merge/key_replace\)"):
+    with pytest.raises(ValueError, match=r"^AuditedMPEncodedData\.combine \(after key_merge/key_replace\) contains"):
         finite_guarded_fold(Estimator(), pickled(statistics(1)))
 
 
@@ -252,7 +311,9 @@ def test_a_bit_flip_changes_one_bit_and_undoes_itself(data, offset):
 def test_a_bit_flip_is_where_it_was_asked_for():
     assert inject_bit_flip(bytes(3)) == bytes([0, 16, 0])
     assert inject_bit_flip(bytes(3), 0) == inject_bit_flip(bytes(3), 24) == bytes([1, 0, 0])
-    with pytest.raises(ValueError, match="empty"):
+    for offset in range(24):
+        assert int.from_bytes(inject_bit_flip(bytes(3), offset), "little") == 1 << offset
+    with pytest.raises(ValueError, match=r"^inject_bit_flip needs a payload of at least one byte, got an empty one$"):
         inject_bit_flip(b"")
 
 

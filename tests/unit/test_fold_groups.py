@@ -45,3 +45,24 @@ def test_the_guard_names_the_group():
     bad[3] = Result(3, 5, float("nan"), bad[3].value, None)
     with pytest.raises(ValueError, match=r"\(shards 0 to 255\) contains a non-finite statistic"):
         fold_results(ESTIMATOR, fold_groups(ESTIMATOR, bad, 300), guard=True)
+
+
+def test_the_guard_checks_the_sum_of_the_groups():
+    large = [Result(r.shard, 5, 1e308 if r.shard % 256 == 0 else 0.0, r.value, None) for r in results(512)]
+    with pytest.raises(ValueError, match=r"^there \(running observation count\) contains"):
+        fold_results(ESTIMATOR, fold_groups(ESTIMATOR, large, 512), "there", guard=True)
+    assert fold_results(ESTIMATOR, fold_groups(ESTIMATOR, large, 512))[0] == np.inf
+
+
+def test_whole_groups_are_folded_and_others_stay_as_they_were():
+    everything = results(800)
+    own = everything[1:256] + everything[256:512] + everything[600:700] + everything[768:]
+    folded = fold_groups(ESTIMATOR, own, 800)
+    assert [r.shard for r in folded] == [r.shard for r in own]
+    assert folded[:255] == own[:255]
+    assert isinstance(folded[255].value, GroupSum)
+    assert [r.value for r in folded[256:511]] == [None] * 255
+    assert folded[511:611] == own[511:611]
+    assert isinstance(folded[611].value, GroupSum)  # the last group is whole with the 32 shards that are left
+    assert folded[611].value.nobs == 5.0 * 32
+    assert [r.value for r in folded[612:]] == [None] * 31

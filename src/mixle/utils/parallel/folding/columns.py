@@ -93,7 +93,13 @@ def _arrow_values(column: Any) -> Any:
 
 
 def _stacked(column: Any) -> np.ndarray:
-    """Return a column of tensors, an extension of Arrow, as one array."""
-    parts = [np.asarray(chunk.to_numpy()) for chunk in column.chunks] if hasattr(column, "chunks") else []
-    whole = np.concatenate(parts) if parts else np.asarray(column.to_numpy(zero_copy_only=False))
+    """Return a column of tensors, Arrow's own or those of an extension, as one array."""
+    if not column.num_chunks:
+        return np.empty((0, *getattr(column.type, "shape", ())))
+    whole = np.concatenate([_tensors(chunk) for chunk in column.chunks])
     return whole if whole.dtype != object else np.stack(list(whole))
+
+
+def _tensors(chunk: Any) -> np.ndarray:
+    read = getattr(chunk, "to_numpy_ndarray", chunk.to_numpy)
+    return np.asarray(read())

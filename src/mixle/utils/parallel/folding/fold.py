@@ -64,7 +64,7 @@ def fold_numbers(numbers: Sequence[float]) -> float:
     3.5
     """
     groups = [_plain_sum(numbers[start : start + GROUP]) for start in range(0, len(numbers), GROUP)]
-    return groups[0] if len(groups) == 1 else _plain_sum(groups)
+    return _plain_sum(groups)
 
 
 def _plain_sum(numbers: Sequence[float]) -> float:

@@ -1,0 +1,52 @@
+"""Which tests judge the mutants of which modules: the quick ones that run the module in the process of the tests."""
+
+from typing import NamedTuple
+
+
+class Group(NamedTuple):
+    """Modules of `mixle.utils.parallel` and the test files, below tests/, that must kill their mutants."""
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+def unit(names: str) -> tuple[str, ...]:
+    """Return the files of unit tests by the words that name them."""
+    return tuple(f"unit/test_{name}.py" for name in names.split())
+
+
+def folding(names: str) -> tuple[str, ...]:
+    """Return modules of the folding package."""
+    return tuple(f"folding.{name}" for name in names.split())
+
+
+def policies(names: str) -> tuple[str, ...]:
+    """Return modules of the policies package."""
+    return tuple(f"policies.{name}" for name in names.split())
+
+
+GROUPS = (
+    Group(folding("finite fold"), unit("fold fold_groups sdc_policy")),
+    Group(folding("dtypes named payload"), unit("payload fold_groups")),
+    Group(folding("draws shards starts"), unit("shards tasks handle_starts")),
+    Group(folding("backends controls registry usage"), unit("registry policies_keyword doctor")),
+    Group(folding("columns parquet inputs"), unit("partition_rows handle optimize_inputs row_output transform")),
+    Group(
+        folding("build faults handle mstep observed protocol round row_output transport"),
+        unit("handle row_output registry report_handles"),
+    ),
+    Group(folding("tasks"), unit("tasks tasks_limits handle sdc_invariants")),
+    Group(folding("digest digests packing"), unit("digests sdc_parts row_output checkpoint_file")),
+    Group(folding("engine remote travel"), unit("engine_parts fold_groups")),
+    Group(policies("canonical compare plainpickle receipts"), unit("compare plain_pickle")),
+    Group(
+        policies("alarms audit ballots base beside cores driver evidence hearing own quarantine selection"),
+        unit("hearing audit_repairs policy_parts sdc_policy sdc_parts sdc_quarantine sdc_selection"),
+    ),
+    Group(policies("intake invariants"), unit("sdc_invariants sdc_policy sdc_parts")),
+    Group(
+        policies("assignment elastic exchange losses recovery retry speculate"),
+        (*unit("policy_parts sdc_parts rebalance"), "chaos/test_retry.py"),
+    ),
+    Group(policies("observe predict rebalance speeds"), unit("rebalance report_handles configure")),
+)
