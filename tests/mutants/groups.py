@@ -27,7 +27,7 @@ def policies(names: str) -> tuple[str, ...]:
 
 GROUPS = (
     Group(folding("finite fold"), unit("fold fold_groups sdc_policy")),
-    Group(folding("dtypes named payload"), unit("payload fold_groups")),
+    Group(folding("dtypes named payload refusals"), unit("payload fold_groups")),
     Group(folding("draws shards starts"), unit("shards tasks handle_starts")),
     Group(folding("backends controls registry usage"), unit("registry policies_keyword doctor")),
     Group(folding("columns parquet inputs"), unit("partition_rows handle optimize_inputs row_output transform")),
