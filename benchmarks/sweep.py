@@ -19,13 +19,16 @@ from pathlib import Path
 import numpy as np
 
 from mixle import stats
-from mixle.utils.parallel.planner import CalibrationCatalog, Resources, configure, encoded_data, measure_costs
-from mixle.utils.parallel.planning.timing import awake_seconds, clocks_of, seconds_of_round
+from mixle.utils.parallel.planner import Resources, configure, encoded_data, measure_costs
+from mixle.utils.parallel.planning import overheads
+from mixle.utils.parallel.planning.overheads import clocks_of, seconds_of_round, spent_in_round
+from mixle.utils.parallel.planning.timing import awake_seconds
 from mixle.utils.parallel.transports import local
 
-CASES, ROUNDS, DUEL = 40, 5, 10
-CATALOG = CalibrationCatalog()
-AWAKE = {}
+CASES = 40
+#: Turns of the sweep and of the last comparison; rounds of a turn, of which the first is not counted.
+TURNS, DUEL, TURN = 2, 4, 4
+AWAKE, YARDS = {}, []
 LABEL = stats.CategoricalEstimator(pseudo_count=1.0)
 
 
@@ -105,12 +108,13 @@ class Runner:
         self.handle = encoded_data(rows, estimator, **options(of))
         self.clocks = clocks_of(self.handle)
         self.seen = []
-        self.round()
-        self.round()
-        self.seen.clear()
+
+    def turn(self):
+        """Run rounds, of which the first is not counted: rounds of a fit follow each other."""
+        self.seen += [self.round() for _ in range(TURN)][1:]
 
     def round(self):
-        """Run one round: path and cost, in yardsticks."""
+        """Run one round; return path and cost, in yardsticks."""
         yard = yardstick()
         AWAKE.clear()
         own = time.thread_time()
@@ -118,7 +122,7 @@ class Runner:
         own = time.thread_time() - own
         path = own + max(AWAKE.values()) if self.of[0] == "threads" else driver + worker
         yard = 0.5 * (yard + yardstick())
-        self.seen.append((path / yard, (driver + everyone) / yard))
+        return path / yard, (driver + everyone) / yard
 
     def medians(self):
         """Return the median of each."""
@@ -137,22 +141,19 @@ def watched(task, shard, _worker=None):
     return found[0]
 
 
-def measure(of, rows, estimator, model):
-    """Return path and cost of a configuration."""
-    with closing(Runner(of, rows, estimator, model)) as runner:
-        for _ in range(ROUNDS):
-            runner.round()
-        return runner.medians()
-
-
-def duel(contenders, rows, estimator, model):
-    """Return path and cost of configurations whose rounds run in turns."""
+def measure(contenders, rows, estimator, model, turns):
+    """Return path and cost of configurations that take turns."""
     with ExitStack() as held:
         runners = [held.enter_context(closing(Runner(of, rows, estimator, model))) for of in contenders]
-        for _ in range(DUEL):
-            for runner in runners:
-                runner.round()
+        for runner in runners * turns:
+            runner.turn()
         return {runner.of: runner.medians() for runner in runners}
+
+
+def clocked(*of):
+    """Run a round of the calibration with a yardstick beside it."""
+    YARDS.append(yardstick())
+    return spent_in_round(*of)
 
 
 def run_case(family, n, components, seed):
@@ -162,21 +163,22 @@ def run_case(family, n, components, seed):
     with closing(encoded_data(rows[:4000], estimator)) as start:
         model = start.pysp_seq_initialize(estimator, np.random.RandomState(seed), 0.3)
         model = start.pysp_seq_estimate(estimator, model)
-    before = statistics.median(yardstick() for _ in range(9))
-    costs = measure_costs(rows, model, estimator, catalog=CATALOG)
-    yard = 0.5 * (before + statistics.median(yardstick() for _ in range(9)))
-    found = {of: measure(of, rows, estimator, model) for of in grid()}
+    YARDS.clear()
+    costs = measure_costs(rows, model, estimator)
+    yard = statistics.median(YARDS)
+    found = measure(grid(), rows, estimator, model, TURNS)
     told = {of: costs.round(n, backend=of[0], workers=of[1], num_shards=of[2], sub_chunks=of[3]) for of in found}
     errors = [
         (of, told[of].seconds / yard / path - 1.0, told[of].cpu_seconds / yard / cost - 1.0)
         for of, (path, cost) in found.items()
     ]
     case = {"family": family.__name__, "rows": n, "components": components, "errors": errors, "costs": costs.to_dict()}
+    case |= {"yard": yard, "measured": list(found.items())}
     for place, objective in enumerate(("time", "cpu")):
         plan = configure(n, costs, Resources.local(4), objective=objective)
         planned = (plan.backend, plan.workers, plan.num_shards, plan.sub_chunks)
         best = sorted(found, key=lambda of, at=place: found[of][at])[:2]
-        again = duel(dict.fromkeys([planned, *best]), rows, estimator, model)
+        again = measure(dict.fromkeys([planned, *best]), rows, estimator, model, DUEL)
         ratio = again[planned][place] / min(both[place] for both in again.values())
         case[objective] = {"planned": planned, "best": best[0], "ratio": ratio}
     return case
@@ -186,6 +188,7 @@ def sweep(count, out, skip=0):
     """Run all cases, print a line each, then how often the plan was near the best and how far predictions were off."""
     table = []
     local.execute = watched
+    overheads.spent_in_round = clocked
     print("| family | rows | K | time: planned | best | ratio | cpu: planned | best | ratio | error: path, cost |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for seed, (family, n, components) in list(enumerate(draw(CASES)))[skip : skip + count]:

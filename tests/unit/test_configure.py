@@ -24,8 +24,8 @@ from mixle.utils.parallel.planner import (
     measure_costs,
 )
 from mixle.utils.parallel.planning.forecast import Baseline, Phase
+from mixle.utils.parallel.planning.overheads import clocks_of, measure_overhead, seconds_of_round
 from mixle.utils.parallel.planning.pace import BACKENDS
-from mixle.utils.parallel.planning.timing import clocks_of, measure_overhead, seconds_of_round
 from mixle.utils.parallel.policies.predict import Predict
 from mixle.utils.parallel.policies.rebalance import Rebalance
 

@@ -1,7 +1,8 @@
 """The rows of a pool: written once into one memory file, sealed, and mapped by every worker.
 
 The rows of a shard lie together, numeric arrays as they are, of which workers see views, other rows as one pickle per
-shard: a worker touches no page but those of its own shards, whoever is first. The encoder, the shard map and the row weights lie there too, so that a worker that starts later needs nothing else.
+shard: a worker touches no page but those of its own shards, whoever is first. The encoder, the shard map and the row
+weights lie there too, so that a worker that starts later needs nothing else.
 
 Pickled rows have checksums of their own, arrays one per shard, which is looked at whenever rows are read: a shard that
 is encoded anew after a loss must not be another one.
