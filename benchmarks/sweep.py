@@ -21,14 +21,18 @@ import numpy as np
 from mixle import stats
 from mixle.utils.parallel.planner import Resources, configure, encoded_data, measure_costs
 from mixle.utils.parallel.planning import overheads
-from mixle.utils.parallel.planning.overheads import clocks_of, seconds_of_round, spent_in_round
-from mixle.utils.parallel.planning.timing import awake_seconds
+from mixle.utils.parallel.planning.overheads import clocks_of, seconds_of_round, spent_in_turn
+from mixle.utils.parallel.planning.timing import awake_seconds, execute
 from mixle.utils.parallel.transports import local
 
 CASES = 40
-#: Turns of the sweep and of the last comparison; rounds of a turn, of which the first is not counted.
-TURNS, DUEL, TURN = 2, 4, 4
-AWAKE, YARDS = {}, []
+#: Turns of the sweep, and of the last comparison; the least disturbed one counts.
+TURNS, DUEL = 3, 5
+#: Rounds and seconds of a turn at least, and rounds at most. The first is not counted.
+TURN = (4, 0.03, 9)
+#: Seconds of a yardstick, whatever they are now: all that is measured is told in such seconds.
+YARD = 5e-4
+AWAKE = {}
 LABEL = stats.CategoricalEstimator(pseudo_count=1.0)
 
 
@@ -111,22 +115,28 @@ class Runner:
 
     def turn(self):
         """Run rounds, of which the first is not counted: rounds of a fit follow each other."""
-        self.seen += [self.round() for _ in range(TURN)][1:]
+        local.execute = watched if self.of[0] == "threads" else execute
+        few, seconds, many = TURN
+        start, found, yards = time.perf_counter(), [], []
+        while len(found) <= few or (time.perf_counter() - start < seconds and len(found) <= many):
+            yards.append(yardstick())
+            found.append(self.round())
+        local.execute = execute
+        speed = YARD / statistics.median(yards)
+        self.seen.append(tuple(speed * statistics.median(values) for values in zip(*found[1:], strict=True)))
 
     def round(self):
-        """Run one round; return path and cost, in yardsticks."""
-        yard = yardstick()
+        """Run one round; return path and cost."""
         AWAKE.clear()
         own = time.thread_time()
         driver, worker, everyone = seconds_of_round(self.handle, self.estimator, self.model, self.clocks)
         own = time.thread_time() - own
         path = own + max(AWAKE.values()) if self.of[0] == "threads" else driver + worker
-        yard = 0.5 * (yard + yardstick())
-        return path / yard, (driver + everyone) / yard
+        return path, driver + everyone
 
-    def medians(self):
-        """Return the median of each."""
-        return tuple(statistics.median(values) for values in zip(*self.seen, strict=True))
+    def quietest(self):
+        """Return path and cost of the least disturbed turn."""
+        return min(self.seen, key=sum)
 
     def close(self):
         """Close the handle."""
@@ -147,13 +157,19 @@ def measure(contenders, rows, estimator, model, turns):
         runners = [held.enter_context(closing(Runner(of, rows, estimator, model))) for of in contenders]
         for runner in runners * turns:
             runner.turn()
-        return {runner.of: runner.medians() for runner in runners}
+        return {runner.of: runner.quietest() for runner in runners}
 
 
-def clocked(*of):
-    """Run a round of the calibration with a yardstick beside it."""
-    YARDS.append(yardstick())
-    return spent_in_round(*of)
+def clocked(run):
+    """Run a turn of the calibration with yardsticks beside its rounds."""
+    yards = []
+
+    def beside():
+        yards.append(yardstick())
+        return run()
+
+    spent = spent_in_turn(beside)
+    return overheads.Spent(*(YARD / statistics.median(yards) * seconds for seconds in spent))
 
 
 def run_case(family, n, components, seed):
@@ -163,17 +179,14 @@ def run_case(family, n, components, seed):
     with closing(encoded_data(rows[:4000], estimator)) as start:
         model = start.pysp_seq_initialize(estimator, np.random.RandomState(seed), 0.3)
         model = start.pysp_seq_estimate(estimator, model)
-    YARDS.clear()
     costs = measure_costs(rows, model, estimator)
-    yard = statistics.median(YARDS)
     found = measure(grid(), rows, estimator, model, TURNS)
     told = {of: costs.round(n, backend=of[0], workers=of[1], num_shards=of[2], sub_chunks=of[3]) for of in found}
     errors = [
-        (of, told[of].seconds / yard / path - 1.0, told[of].cpu_seconds / yard / cost - 1.0)
-        for of, (path, cost) in found.items()
+        (of, told[of].seconds / path - 1.0, told[of].cpu_seconds / cost - 1.0) for of, (path, cost) in found.items()
     ]
     case = {"family": family.__name__, "rows": n, "components": components, "errors": errors, "costs": costs.to_dict()}
-    case |= {"yard": yard, "measured": list(found.items())}
+    case["measured"] = list(found.items())
     for place, objective in enumerate(("time", "cpu")):
         plan = configure(n, costs, Resources.local(4), objective=objective)
         planned = (plan.backend, plan.workers, plan.num_shards, plan.sub_chunks)
@@ -187,8 +200,7 @@ def run_case(family, n, components, seed):
 def sweep(count, out, skip=0):
     """Run all cases, print a line each, then how often the plan was near the best and how far predictions were off."""
     table = []
-    local.execute = watched
-    overheads.spent_in_round = clocked
+    overheads.spent_in_turn = clocked
     print("| family | rows | K | time: planned | best | ratio | cpu: planned | best | ratio | error: path, cost |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for seed, (family, n, components) in list(enumerate(draw(CASES)))[skip : skip + count]:

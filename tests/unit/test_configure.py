@@ -23,6 +23,7 @@ from mixle.utils.parallel.planner import (
     known_costs,
     measure_costs,
 )
+from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.forecast import Baseline, Phase
 from mixle.utils.parallel.planning.overheads import clocks_of, measure_overhead, seconds_of_round
 from mixle.utils.parallel.planning.pace import BACKENDS
@@ -63,6 +64,39 @@ def test_threads_share_what_does_not_hold_the_interpreter():
     assert one.seconds - four.seconds == pytest.approx(0.75 * 0.75 * (1.0 + 4 * 5e-4) - 3 * 5e-5)
     alone = COSTS.round(10**6, backend="local", num_shards=4)
     assert alone.seconds == alone.cpu_seconds
+
+
+@pytest.mark.parametrize("held", [0.0, 0.5, 1.0, 3.0])
+def test_two_threads_take_what_was_measured_of_two_beside_one(held):
+    """Where handing over the interpreter's lock costs more than the second thread saves, two are slower than none."""
+    bare = Costs(Pace(1e-6, 0.0, 1e-3, held, *[0.0] * 6), {"local": Overhead(), "threads": Overhead()})
+    alone = bare.round(10**4, backend="local", num_shards=2).seconds
+    crowded = bare.round(10**4, backend="threads", workers=2, num_shards=2).seconds
+    assert crowded == pytest.approx(alone * (1.0 + held) / 2.0)
+    chosen = configure(10**4, bare, Resources.local(2), num_shards=2)
+    assert chosen.backend == ("threads" if held < 1.0 else "local")
+
+
+def test_the_lock_may_be_held_longer_by_what_does_not_grow_with_rows():
+    pace = Pace(1e-6, 0.0, 1e-3, 0.0, *[0.0] * 6, held_fixed=2.0)
+    costs = Costs(pace, {"threads": Overhead()})
+    few, many = (costs.round(n, backend="threads", workers=2, num_shards=2).seconds for n in (2, 10**6))
+    assert few == pytest.approx(2e-3 * 1.5, rel=0.01)
+    assert many == pytest.approx(0.5 + 3e-3)
+    assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
+
+
+def test_work_on_rows_may_be_slower_where_workers_share_the_machine():
+    slow = Costs(PACE, {"mp": COSTS.overheads["mp"]._replace(slower=1.5)})
+    one, other = (of.round(10**6, workers=4) for of in (COSTS, slow))
+    assert other.seconds - one.seconds == pytest.approx(0.5 * 1e-6 * 250_000)
+    assert other.cpu_seconds - one.cpu_seconds == pytest.approx(0.5)
+    assert other.task_seconds == one.task_seconds
+
+
+def test_no_more_workers_than_processors_unless_asked_for():
+    assert configure(10**7, COSTS).workers <= usable_cpus()
+    assert configure(10**8, COSTS, Resources.local(64)).workers > usable_cpus() or usable_cpus() > 32
 
 
 def test_a_forecast_with_costs_tells_both_bytes_and_seconds():

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import platform
 import subprocess
 import sys
 import threading
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 
 from mixle.errors import CorruptedRows, PayloadError
+from mixle.stats import GammaEstimator, MixtureEstimator
 from mixle.utils.parallel.folding.shards import Strided, cut
 from mixle.utils.parallel.folding.transport import Source
+from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.transports.process import life, parcels, system, worker
 from mixle.utils.parallel.transports.process.link import tail_of
 from mixle.utils.parallel.transports.process.mailbox import Mailbox, read_letter
@@ -351,8 +354,23 @@ def test_exit_codes_in_words(code, text):
     assert text in system.describe_exit(code)
 
 
-def test_blas_environment_has_one_thread():
-    assert system.blas_environment()["OPENBLAS_NUM_THREADS"] == "1"
+def test_workers_have_one_blas_thread_and_a_heap_that_stays_unless_the_user_has_said_how(monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "12345")
+    found = system.worker_environment()
+    assert found["OPENBLAS_NUM_THREADS"] == "1"
+    assert (found["MALLOC_TRIM_THRESHOLD_"], int(found["MALLOC_MMAP_THRESHOLD_"])) == ("12345", 1 << 20)
+
+
+@pytest.mark.skipif(not LINUX or platform.libc_ver()[0] != "glibc", reason="the allocator is that of the GNU library")
+def test_rounds_of_a_worker_do_not_fetch_their_memory_anew():
+    rows, estimator = np.random.RandomState(0).gamma(2.0, size=8000), MixtureEstimator([GammaEstimator()] * 15)
+    with encoded_data(rows, estimator, backend="mp", num_workers=1, num_chunks=4) as handle:
+        model = handle.pysp_seq_initialize(estimator, 1, 0.5)
+        for _ in range(6):
+            handle.pysp_seq_estimate(estimator, model)
+        last = handle.records[-1].round
+        faults = [r.extra["minor_faults"] for r in handle.records if last - 3 < r.round <= last]
+    assert sum(faults) / 3 < 60  # a block of its log-densities has as many pages
 
 
 def test_memory_files_without_memfd(monkeypatch):

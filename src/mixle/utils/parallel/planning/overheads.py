@@ -14,16 +14,16 @@ import numpy as np
 from mixle.utils.parallel.planning.devices import exact_int
 from mixle.utils.parallel.planning.pace import BACKENDS, Overhead, Pace
 
-__all__ = ["Shape", "Spent", "clocks_of", "measure_overhead", "rounds_of", "seconds_of_round", "spent_in_round"]
+__all__ = ["Shape", "Spent", "clocks_of", "measure_overhead", "rounds_of", "seconds_of_round", "spent_in_turn"]
 
 #: Rounds of a turn, of which the first is not counted: rounds of a fit follow each other.
-TURN = 4
+TURN = 6
 #: Seconds after which no more turns are taken, once there were so many.
 LIMIT, LEAST = 1.5, 2
 #: Shards that the second shape has beyond the first, and workers that the third one has.
 MORE, CREW = 8, 2
 #: What work on rows may take on a backend beside what it takes alone: beyond, the measurement is at fault.
-SLOWER = (0.5, 4.0)
+SLOWER = (0.8, 2.0)
 
 
 class Shape(NamedTuple):
@@ -117,15 +117,13 @@ def _beside_workers(seen: Sequence[Spent], shapes: Sequence[Shape], pace: Pace, 
     read, send = (pace.read, pace.send) if travels else (0.0, 0.0)
     reply, receive = (pace.reply, pace.receive) if travels else (0.0, 0.0)
     rows = pace.row * one.rows
-    if travels:  # the busiest has all rows, in one shard and in several; then a part of them
-        each = max(0.0, (seen[1].busiest - seen[0].busiest) / max(1, many.shards - one.shards))
-        less = rows * (1.0 - 1.0 / crew.workers)
-        slower = _clipped((seen[0].busiest - seen[2].busiest) / max(less, 1e-9)) if seen[0].busiest else 1.0
-        parts = (seen[0].busiest - rows * slower, seen[2].busiest - rows * slower / crew.workers)
-        wake = max(0.0, statistics.mean(parts) - each)
-    else:
-        each, wake, rest = _three([spent.everyone for spent in seen], shapes)
-        slower = _clipped(rest / max(rows, 1e-9))
+    # Of a worker on a pool the busiest counts, which has a part of the rows; of threads, all of them together.
+    busy = [spent.busiest if travels else spent.everyone for spent in seen]
+    part, count = (1.0 / crew.workers, (1, 1)) if travels else (1.0, (one.workers, crew.workers))
+    each = max(0.0, (busy[1] - busy[0]) / max(1, many.shards - one.shards))
+    slower = _slower(busy, each, rows, part, count)
+    parts = (busy[0] - rows * slower) / count[0], (busy[2] - rows * part * slower) / count[1]
+    wake = max(0.0, statistics.mean(parts) - each)
     return Overhead(
         max(0.0, first - pace.step - send),
         worker,
@@ -145,8 +143,11 @@ def _three(seconds: Sequence[float], shapes: Sequence[Shape]) -> tuple[float, fl
     return shard, worker, max(0.0, seconds[0] - shard * one.shards - worker * one.workers)
 
 
-def _clipped(factor: float) -> float:
-    return min(SLOWER[1], max(SLOWER[0], factor))
+def _slower(busy: Sequence[float], each: float, rows: float, part: float, count: tuple[int, int]) -> float:
+    """Return what work on rows takes, beside the same alone, of two equations that share what it takes to wake."""
+    one, crew = busy[0] / count[0] - each, busy[2] / count[1] - each
+    less = rows / count[0] - rows * part / count[1]
+    return min(SLOWER[1], max(SLOWER[0], (one - crew) / less)) if less > 0.0 and busy[0] > 0.0 else 1.0
 
 
 def _smallest() -> tuple[Any, Any, Any]:
@@ -170,7 +171,9 @@ def rounds_of(
     backend: str = "local",
     encoder: Any = None,
 ) -> list[Spent]:
-    """Return the medians of what a round takes in each shape; all shapes take turns of several rounds.
+    """Return what a round takes in each shape: the medians of the least disturbed of several turns.
+
+    All shapes take turns of several rounds. What else the machine does makes processor seconds more, never fewer.
 
     Parameters
     ----------
@@ -185,14 +188,21 @@ def rounds_of(
     """
     with ExitStack() as stack:
         handles = [stack.enter_context(_handle(backend, data, estimator, encoder, shape)) for shape in shapes]
-        rounds = [partial(spent_in_round, handle, estimator, model, clocks_of(handle)) for handle in handles]
-        seen: list[list[Spent]] = [[] for _ in rounds]
-        start, turns = time.perf_counter(), 0
-        while len(seen[0]) < repeats and (turns < LEAST or time.perf_counter() - start < LIMIT):
-            turns += 1
-            for spent, run in zip(seen, rounds, strict=True):
-                spent.extend([run() for _ in range(TURN)][1:])
-    return [Spent(*map(statistics.median, zip(*kind, strict=True))) for kind in seen]
+        rounds = [partial(_spent, handle, estimator, model, clocks_of(handle)) for handle in handles]
+        seen: list[list[Spent]] = []
+        start = time.perf_counter()
+        while len(seen) * (TURN - 1) < repeats and (len(seen) < LEAST or time.perf_counter() - start < LIMIT):
+            seen.append([spent_in_turn(run) for run in rounds])
+    return [min(turns, key=_all_seconds) for turns in zip(*seen, strict=True)]
+
+
+def spent_in_turn(run: Callable[[], Spent]) -> Spent:
+    """Run the rounds of a turn; return the medians of what they take, without the first."""
+    return Spent(*map(statistics.median, zip(*[run() for _ in range(TURN)][1:], strict=True)))
+
+
+def _all_seconds(spent: Spent) -> float:
+    return spent.driver + spent.everyone
 
 
 def _handle(backend: str, data: Any, estimator: Any, encoder: Any, shape: Shape) -> Any:
@@ -207,7 +217,7 @@ def _handle(backend: str, data: Any, estimator: Any, encoder: Any, shape: Shape)
     return encoded_data(pick(data, range(shape.rows)), estimator, encoder=encoder, **options)
 
 
-def spent_in_round(handle: Any, estimator: Any, model: Any, clocks: Sequence[Callable[[], float]]) -> Spent:
+def _spent(handle: Any, estimator: Any, model: Any, clocks: Sequence[Callable[[], float]]) -> Spent:
     """Run a round; return its processor seconds."""
     own, process = time.thread_time(), time.process_time()
     _, busiest, everyone = seconds_of_round(handle, estimator, model, clocks)
