@@ -5,7 +5,7 @@ one line each, then the errors. The peak is that of the proportional set size of
 ``/proc/<pid>/smaps_rollup``, or the last one and what the kernel's mark of the largest resident set lies above the last
 resident set, whichever is more.
 
-``python benchmarks/planner.py sweep`` is described in `sweep`.
+``python benchmarks/planner.py sweep`` is described in `sweep`; ``merge`` puts together what it wrote in pieces.
 
 ``python benchmarks/planner.py lanes`` measures what an E-step on two threads gains: processor seconds of the busier
 thread and of both, and the clock, beside one thread, in turns.
@@ -29,7 +29,7 @@ from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.planning.forecast import Baseline, forecast, measure_footprint
 from mixle.utils.parallel.transports.process import ProcessTransport
-from sweep import sweep
+from sweep import merge, sweep
 
 RNG = np.random.RandomState(0)
 
@@ -238,16 +238,20 @@ def lanes(turns=15):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["memory", "sweep", "lanes"])
+    parser.add_argument("what", choices=["memory", "sweep", "merge", "lanes"])
+    parser.add_argument("files", nargs="*", help="of merge: what sweeps wrote with --json")
     parser.add_argument("--rows", default="20000,200000", help="of memory")
     parser.add_argument("--cases", type=int, default=40, help="of sweep")
     parser.add_argument("--skip", type=int, default=0, help="of sweep: cases to pass over")
+    parser.add_argument("--seed", type=int, default=6, help="of sweep: which cases are drawn")
     parser.add_argument("--json")
     given = parser.parse_args()
     if given.what == "memory":
         memory([int(n) for n in given.rows.split(",")], given.json)
+    elif given.what == "merge":
+        merge(given.files)
     elif given.what == "lanes":
         lanes()
     else:
-        sweep(given.cases, given.json, given.skip)
+        sweep(given.cases, given.json, given.skip, given.seed)
     sys.exit(0)

@@ -27,12 +27,15 @@ from mixle.utils.parallel.transports import local
 
 CASES = 40
 #: Turns of the sweep, and of the last comparison; the least disturbed one counts.
-TURNS, DUEL = 3, 5
+TURNS, DUEL = 2, 4
 #: Rounds and seconds of a turn at least, and rounds at most. The first is not counted.
-TURN = (4, 0.03, 9)
+TURN = (4, 0.02, 9)
 #: Seconds of a yardstick, whatever they are now: all that is measured is told in such seconds.
 YARD = 5e-4
 AWAKE = {}
+HEAD = """\
+| family | rows | K | time: planned | best | ratio | cpu: planned | best | ratio | error: path, cost |
+|---|---|---|---|---|---|---|---|---|---|"""
 LABEL = stats.CategoricalEstimator(pseudo_count=1.0)
 
 
@@ -71,7 +74,7 @@ def records(rng, n):
 FAMILIES = (numbers, vectors, correlated, counts, lengths, records)
 
 
-def draw(count, seed=6):
+def draw(count, seed):
     """Return cases: (family, rows, components)."""
     rng = np.random.RandomState(seed)
     sizes = np.exp(rng.uniform(np.log(2000), np.log(200_000), count)).astype(int)
@@ -187,32 +190,42 @@ def run_case(family, n, components, seed):
     ]
     case = {"family": family.__name__, "rows": n, "components": components, "errors": errors, "costs": costs.to_dict()}
     case["measured"] = list(found.items())
-    for place, objective in enumerate(("time", "cpu")):
-        plan = configure(n, costs, Resources.local(4), objective=objective)
-        planned = (plan.backend, plan.workers, plan.num_shards, plan.sub_chunks)
-        best = sorted(found, key=lambda of, at=place: found[of][at])[:2]
-        again = measure(dict.fromkeys([planned, *best]), rows, estimator, model, DUEL)
-        ratio = again[planned][place] / min(both[place] for both in again.values())
-        case[objective] = {"planned": planned, "best": best[0], "ratio": ratio}
+    plans = {objective: configure(n, costs, Resources.local(4), objective=objective) for objective in ("time", "cpu")}
+    planned = {name: (p.backend, p.workers, p.num_shards, p.sub_chunks) for name, p in plans.items()}
+    best = [sorted(found, key=lambda of, at=place: found[of][at])[:2] for place in (0, 1)]
+    again = measure(dict.fromkeys([*planned.values(), *best[0], *best[1]]), rows, estimator, model, DUEL)
+    for place, (objective, chosen) in enumerate(planned.items()):
+        ratio = again[chosen][place] / min(both[place] for both in again.values())
+        case[objective] = {"planned": chosen, "best": best[place][0], "ratio": ratio}
     return case
 
 
-def sweep(count, out, skip=0):
+def sweep(count, out, skip=0, seed=6):
     """Run all cases, print a line each, then how often the plan was near the best and how far predictions were off."""
     table = []
     overheads.spent_in_turn = clocked
-    print("| family | rows | K | time: planned | best | ratio | cpu: planned | best | ratio | error: path, cost |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for seed, (family, n, components) in list(enumerate(draw(CASES)))[skip : skip + count]:
-        case = run_case(family, n, components, seed)
+    print(HEAD)
+    for place, (family, n, components) in list(enumerate(draw(CASES, seed)))[skip : skip + count]:
+        case = run_case(family, n, components, place)
         table.append(case)
-        errors = [statistics.median(abs(error[place]) for error in case["errors"]) for place in (1, 2)]
-        plans = (f"{word(c['planned'])} | {word(c['best'])} | {c['ratio']:.3f}" for c in (case["time"], case["cpu"]))
-        head = f"| {case['family']} | {n} | {components} | {' | '.join(plans)} "
-        print(f"{head}| {errors[0]:.1%}, {errors[1]:.1%} |", flush=True)
+        print(line_of(case), flush=True)
     print(*summary(table), sep="\n")
     if out:
         Path(out).write_text(json.dumps(table, indent=1), encoding="utf-8")
+
+
+def merge(files):
+    """Print the table of cases that were run in pieces."""
+    table = [case for name in files for case in json.loads(Path(name).read_text(encoding="utf-8"))]
+    print(HEAD, *map(line_of, table), *summary(table), sep="\n")
+
+
+def line_of(case):
+    """Return a case as a line of the table."""
+    errors = [statistics.median(abs(error[place]) for error in case["errors"]) for place in (1, 2)]
+    plans = (f"{word(c['planned'])} | {word(c['best'])} | {c['ratio']:.3f}" for c in (case["time"], case["cpu"]))
+    head = f"| {case['family']} | {case['rows']} | {case['components']} | {' | '.join(plans)} "
+    return f"{head}| {errors[0]:.1%}, {errors[1]:.1%} |"
 
 
 def word(of):

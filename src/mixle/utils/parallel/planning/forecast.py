@@ -33,8 +33,9 @@ CUTS = 4
 KEPT = 2.5e6
 #: The bound is this much above the estimate, and at least so many bytes.
 MARGIN, MARGIN_BYTES = 1.10, 5 << 19
-#: Bytes per row of a shard that the allocator may keep of an array of numbers that was freed.
-FREED = 8.0
+#: Bytes per row of a shard that the allocator may keep of an array of numbers that was freed, and at most: workers have
+#: their heap trimmed beyond it.
+FREED, HEAP = 8.0, 4 << 20
 #: Part of the memory of freed objects that stays, up to `KEPT`.
 STAYS = 0.8
 
@@ -323,7 +324,7 @@ def forecast(
     parts = max(encoding, step, key=lambda phase: sum(phase.values()))  # first the one, then the other
     told = {name: round(value) for name, value in parts.items()}
     estimate = sum(told.values())
-    bound = math.ceil(FREED * per_shard + max(estimate * MARGIN, estimate + MARGIN_BYTES))
+    bound = math.ceil(min(HEAP, FREED * per_shard) + max(estimate * MARGIN, estimate + MARGIN_BYTES))
     if costs is None:
         return Forecast(estimate, bound, told)
     seconds = costs.round(rows, backend=backend, workers=count, num_shards=shards, sub_chunks=pieces)

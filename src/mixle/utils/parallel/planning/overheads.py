@@ -23,7 +23,7 @@ LIMIT, LEAST = 1.5, 2
 #: Shards that the second shape has beyond the first, and workers that the third one has.
 MORE, CREW = 8, 2
 #: What work on rows may take on a backend beside what it takes alone: beyond, the measurement is at fault.
-SLOWER = (0.8, 2.0)
+SLOWER = (1.0, 2.0)
 
 
 class Shape(NamedTuple):

@@ -170,7 +170,7 @@ class Costs(NamedTuple):
         told = pace.task(largest, pieces)
         busy = min(count, shards)
         if backend == "threads":
-            crowd = pace.crowded(rows, constant * shards, mine / shards) + overhead.wake + overhead.answer * mine
+            crowd = pace.crowded(rows, constant * shards, mine / shards) + overhead.wake
             work = overhead.slower * pace.row * rows + (constant + overhead.answer) * shards + overhead.wake * busy
             return RoundTime(driver + crowd, driver + work, told)
         once, each = overhead.wake, overhead.answer + constant
