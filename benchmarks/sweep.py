@@ -214,10 +214,9 @@ def sweep(count, out, skip=0, seed=6):
         Path(out).write_text(json.dumps(table, indent=1), encoding="utf-8")
 
 
-def merge(files):
-    """Print the table of cases that were run in pieces."""
-    table = [case for name in files for case in json.loads(Path(name).read_text(encoding="utf-8"))]
-    print(HEAD, *map(line_of, table), *summary(table), sep="\n")
+def lines_of(table):
+    """Return the table of cases and the lines behind it."""
+    return [HEAD, *map(line_of, table), *summary(table)]
 
 
 def line_of(case):
