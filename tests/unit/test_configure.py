@@ -23,6 +23,7 @@ from mixle.utils.parallel.planner import (
     known_costs,
     measure_costs,
 )
+from mixle.utils.parallel.planning import configure as choosing
 from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.forecast import Baseline, Phase
 from mixle.utils.parallel.planning.overheads import clocks_of, measure_overhead, seconds_of_round
@@ -67,12 +68,13 @@ def test_threads_share_what_does_not_hold_the_interpreter():
 
 
 @pytest.mark.parametrize("held", [0.0, 0.5, 1.0, 3.0])
-def test_two_threads_take_what_was_measured_of_two_beside_one(held):
+def test_two_threads_take_what_was_measured_of_two_beside_one(held, monkeypatch):
     """Where handing over the interpreter's lock costs more than the second thread saves, two are slower than none."""
     bare = Costs(Pace(1e-6, 0.0, 1e-3, held, *[0.0] * 6), {"local": Overhead(), "threads": Overhead()})
     alone = bare.round(10**4, backend="local", num_shards=2).seconds
     crowded = bare.round(10**4, backend="threads", workers=2, num_shards=2).seconds
     assert crowded == pytest.approx(alone * (1.0 + held) / 2.0)
+    monkeypatch.setattr(choosing, "usable_cpus", lambda: 2)
     chosen = configure(10**4, bare, Resources.local(2), num_shards=2)
     assert chosen.backend == ("threads" if held < 1.0 else "local")
 
@@ -92,11 +94,17 @@ def test_work_on_rows_may_be_slower_where_workers_share_the_machine():
     assert other.seconds - one.seconds == pytest.approx(0.5 * 1e-6 * 250_000)
     assert other.cpu_seconds - one.cpu_seconds == pytest.approx(0.5)
     assert other.task_seconds == one.task_seconds
+    assert COSTS.round(10**6, workers=1) == slow.round(10**6, workers=1)  # nobody beside it
 
 
-def test_no_more_workers_than_processors_unless_asked_for():
-    assert configure(10**7, COSTS).workers <= usable_cpus()
-    assert configure(10**8, COSTS, Resources.local(64)).workers > usable_cpus() or usable_cpus() > 32
+def test_no_more_workers_than_processors_unless_asked_for_and_never_more_threads(monkeypatch):
+    assert configure(10**8, COSTS).workers <= usable_cpus()
+    free = Costs(PACE._replace(held=0.0), {name: COSTS.overheads[name] for name in ("local", "threads")})
+    for cores, wanted in ((1, ("local", 1)), (3, ("threads", 3)), (64, ("threads", 4))):
+        monkeypatch.setattr(choosing, "usable_cpus", lambda cores=cores: cores)
+        found = configure(10**8, free, FOUR)
+        assert (found.backend, found.workers) == wanted
+        assert configure(10**8, COSTS, FOUR).workers == 4  # processes may be elsewhere, and were asked for
 
 
 def test_a_forecast_with_costs_tells_both_bytes_and_seconds():
@@ -108,7 +116,8 @@ def test_a_forecast_with_costs_tells_both_bytes_and_seconds():
 
 @pytest.mark.parametrize("objective", ["time", "cpu"])
 @pytest.mark.parametrize("rows", [10, 3000, 30_000, 10**6])
-def test_the_choice_is_the_best_of_all_by_what_is_predicted(rows, objective):
+def test_the_choice_is_the_best_of_all_by_what_is_predicted(rows, objective, monkeypatch):
+    monkeypatch.setattr(choosing, "usable_cpus", lambda: 4)
     chosen = configure(rows, COSTS, FOUR, objective=objective)
     everything = [
         COSTS.round(rows, backend=backend, workers=workers, num_shards=share * workers, sub_chunks=pieces)

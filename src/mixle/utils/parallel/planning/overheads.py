@@ -73,7 +73,7 @@ def measure_overhead(
     backend : {"local", "threads", "mp"}
         What is measured.
     repeats : int
-        Timed rounds of each kind, of which the median counts.
+        Timed rounds of each kind.
     data, model, estimator, encoder, pace : optional
         Rows and a model with its `measure_pace`; by default 64 rows and two Gaussians.
 
@@ -117,13 +117,13 @@ def _beside_workers(seen: Sequence[Spent], shapes: Sequence[Shape], pace: Pace, 
     read, send = (pace.read, pace.send) if travels else (0.0, 0.0)
     reply, receive = (pace.reply, pace.receive) if travels else (0.0, 0.0)
     rows = pace.row * one.rows
-    # Of a worker on a pool the busiest counts, which has a part of the rows; of threads, all of them together.
-    busy = [spent.busiest if travels else spent.everyone for spent in seen]
-    part, count = (1.0 / crew.workers, (1, 1)) if travels else (1.0, (one.workers, crew.workers))
-    each = max(0.0, (busy[1] - busy[0]) / max(1, many.shards - one.shards))
-    slower = _slower(busy, each, rows, part, count)
-    parts = (busy[0] - rows * slower) / count[0], (busy[2] - rows * part * slower) / count[1]
-    wake = max(0.0, statistics.mean(parts) - each)
+    if travels:  # the busiest has all rows, in one shard and in several; then a part of them, beside others
+        each = max(0.0, (seen[1].busiest - seen[0].busiest) / max(1, many.shards - one.shards))
+        wake = max(0.0, seen[0].busiest - rows - each)
+        slower = _clipped(seen[2].busiest - wake - each, rows / crew.workers)
+    else:
+        each, wake, rest = _three([spent.everyone for spent in seen], shapes)
+        slower = _clipped(rest, rows)
     return Overhead(
         max(0.0, first - pace.step - send),
         worker,
@@ -143,11 +143,8 @@ def _three(seconds: Sequence[float], shapes: Sequence[Shape]) -> tuple[float, fl
     return shard, worker, max(0.0, seconds[0] - shard * one.shards - worker * one.workers)
 
 
-def _slower(busy: Sequence[float], each: float, rows: float, part: float, count: tuple[int, int]) -> float:
-    """Return what work on rows takes, beside the same alone, of two equations that share what it takes to wake."""
-    one, crew = busy[0] / count[0] - each, busy[2] / count[1] - each
-    less = rows / count[0] - rows * part / count[1]
-    return min(SLOWER[1], max(SLOWER[0], (one - crew) / less)) if less > 0.0 and busy[0] > 0.0 else 1.0
+def _clipped(seconds: float, alone: float) -> float:
+    return min(SLOWER[1], max(SLOWER[0], seconds / alone)) if alone > 0.0 and seconds > 0.0 else 1.0
 
 
 def _smallest() -> tuple[Any, Any, Any]:

@@ -78,7 +78,7 @@ class Overhead(NamedTuple):
     wake, answer : float
         Of a worker: per round, per shard.
     slower : float
-        What work on rows takes there, beside the same in this process between nothing else.
+        What work on rows takes where several workers do it at a time, beside the same alone.
     """
 
     round: float = 0.0
@@ -176,7 +176,7 @@ class Costs(NamedTuple):
         once, each = overhead.wake, overhead.answer + constant
         if backend == "mp":
             driver, once, each = driver + pace.send + pace.read * shards, once + pace.receive, each + pace.reply
-        row = overhead.slower * pace.row
+        row = pace.row * (overhead.slower if busy > 1 else 1.0)
         everyone = driver + busy * once + row * rows + each * shards
         if backend == "local":
             return RoundTime(everyone, everyone, told)

@@ -25,8 +25,8 @@ __all__ = ["awake_seconds", "measure_costs", "measure_pace"]
 
 #: Rows of the large probe, rows of the small one, and pieces of the third.
 PROBE, SMALL, CUTS = 65_536, 2048, 8
-#: Seconds that one turn of the probes may take for it to be repeated.
-LIMIT = 1.0
+#: Turns of the probes, and seconds after which no more are taken.
+TURNS, LIMIT = 3, 1.0
 
 
 def measure_costs(
@@ -87,7 +87,7 @@ def measure_pace(
     estimator: Any | None = None,
     encoder: Any | None = None,
     probe_rows: int = PROBE,
-    repeats: int = 5,
+    repeats: int = 15,
 ) -> Pace:
     """Return what an E-step and an M-step of `model` take here.
 
@@ -102,7 +102,7 @@ def measure_pace(
     encoder : DataSequenceEncoder, optional
         By default the model's own.
     probe_rows, repeats : int
-        Rows of the largest probe; timed runs of each, of which the median counts.
+        Rows of the largest probe; timed rounds of each kind.
 
     Returns
     -------
@@ -134,27 +134,25 @@ def measure_pace(
     tasks = [spent.tasks for spent in rounds_of(shapes, own, estimator, model, runs, encoder=encoder)]
     more = max(1, cuts - 1)
     row = max(0.0, tasks[1] - tasks[0]) / max(1, large - small)
-    piece = max(0.0, tasks[2] - tasks[1]) / more
-    shard = max(0.0, (tasks[3] - tasks[1]) / more - piece)
-    if large == 1:
-        shard = max(0.0, tasks[1] - row - piece)
+    whole_shard = max(0.0, tasks[3] - tasks[1] if large > 1 else tasks[1] - row) / more
+    piece = min(whole_shard, max(0.0, tasks[2] - tasks[1]) / more)  # a shard is one piece at least
+    shard, few_runs = whole_shard - piece, max(1, runs // 3)
     with one_blas_thread():
-        held = _held(task, few, whole, runs)
-        driver, travel = _driver(estimator, model, result, runs), _travel(task, result, runs)
+        held = _held(task, few, whole, few_runs)
+        driver, travel = _driver(estimator, model, result, few_runs), _travel(task, result, few_runs)
     return Pace(row, piece, shard, held[0], *driver, *travel, held[1])
 
 
 def _alternate(runs: Iterable[Callable[[], float]], repeats: int) -> list[float]:
-    """Return the median of what each run returns, run in turns; the first turn, and a long one, is enough."""
+    """Return what each run returns, run in turns: the median of the least disturbed one; one long turn is enough."""
     actions = list(runs)
     for action in actions:
         action()
-    seen = [[action()] for action in actions]
-    turns = repeats - 1 if sum(first for (first,) in seen) < LIMIT else 0
-    for _ in range(turns):
-        for values, action in zip(seen, actions, strict=True):
-            values.append(action())
-    return [statistics.median(values) for values in seen]
+    seen: list[list[float]] = []
+    start = time.perf_counter()
+    while not seen or (len(seen) < TURNS and time.perf_counter() - start < LIMIT):
+        seen.append([statistics.median(action() for _ in range(-(-repeats // TURNS))) for action in actions])
+    return [min(turns) for turns in zip(*seen, strict=True)]
 
 
 def _timed(action: Callable[[], Any]) -> Callable[[], float]:
