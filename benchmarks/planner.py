@@ -5,7 +5,7 @@ one line each, then the errors. The peak is that of the proportional set size of
 ``/proc/<pid>/smaps_rollup``, or the last one and what the kernel's mark of the largest resident set lies above the last
 resident set, whichever is more.
 
-``python benchmarks/planner.py sweep`` is described in `sweep`.
+``python benchmarks/planner.py sweep`` is described in `sweep`; ``merge`` puts together what either wrote in pieces.
 
 ``python benchmarks/planner.py lanes`` measures what an E-step on two threads gains: processor seconds of the busier
 thread and of both, and the clock, beside one thread, in turns.
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+import sweep
 from mixle import stats
 from mixle.utils.parallel.folding.handle import Handle
 from mixle.utils.parallel.folding.inputs import make_source
@@ -29,7 +30,6 @@ from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.planning.forecast import Baseline, forecast, measure_footprint
 from mixle.utils.parallel.transports.process import ProcessTransport
-from sweep import sweep
 
 RNG = np.random.RandomState(0)
 
@@ -153,10 +153,10 @@ def split_of(sizes):
     return round(statistics.mean(private)), round(statistics.mean(shared))
 
 
-def memory(cases, out):
+def memory(cases, out, kinds=FAMILIES):
     """Run all cases and print what was predicted beside what was measured."""
     table = []
-    for name, n in product(FAMILIES, cases):
+    for name, n in product(kinds, cases):
         rows, estimator = FAMILIES[name](n)
         found = measure_footprint(rows, estimator)
         baseline = measured_baseline()  # each time: other programs share its pages and come and go
@@ -176,7 +176,7 @@ def summary(table):
     """Return the errors by family, and of all cases."""
     lines = ["| rows | errors: median, largest | bound / peak: least, most |", "|---|---|---|"]
     groups = {name: [case for case in table if case["family"] == name] for name in FAMILIES} | {"all": table}
-    for name, cases in groups.items():
+    for name, cases in ((name, cases) for name, cases in groups.items() if cases):
         errors = [case["predicted"] / case["measured"] - 1.0 for case in cases]
         bounds = [case["bound"] / case["measured"] for case in cases]
         doc = "all" if name == "all" else FAMILIES[name].__doc__.rstrip(".")
@@ -193,6 +193,12 @@ def summary(table):
         f"at most 1.25 times the peak in {sum(b <= 1.25 for b in bounds) / len(bounds):.0%}"
     )
     return lines
+
+
+def merge(files):
+    """Print the table of cases that were run in pieces."""
+    table = [case for name in files for case in json.loads(Path(name).read_text(encoding="utf-8"))]
+    print(*(summary(table) if "bound" in table[0] else sweep.lines_of(table)), sep="\n")
 
 
 def line_of(case):
@@ -238,16 +244,21 @@ def lanes(turns=15):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["memory", "sweep", "lanes"])
+    parser.add_argument("what", choices=["memory", "sweep", "merge", "lanes"])
+    parser.add_argument("files", nargs="*", help="of merge: what was written with --json")
     parser.add_argument("--rows", default="20000,200000", help="of memory")
+    parser.add_argument("--kinds", default=",".join(FAMILIES), help="of memory")
     parser.add_argument("--cases", type=int, default=40, help="of sweep")
     parser.add_argument("--skip", type=int, default=0, help="of sweep: cases to pass over")
+    parser.add_argument("--seed", type=int, default=6, help="of sweep: which cases are drawn")
     parser.add_argument("--json")
     given = parser.parse_args()
     if given.what == "memory":
-        memory([int(n) for n in given.rows.split(",")], given.json)
+        memory([int(n) for n in given.rows.split(",")], given.json, given.kinds.split(","))
+    elif given.what == "merge":
+        merge(given.files)
     elif given.what == "lanes":
         lanes()
     else:
-        sweep(given.cases, given.json, given.skip)
+        sweep.sweep(given.cases, given.json, given.skip, given.seed)
     sys.exit(0)

@@ -19,13 +19,24 @@ from pathlib import Path
 import numpy as np
 
 from mixle import stats
-from mixle.utils.parallel.planner import CalibrationCatalog, Resources, configure, encoded_data, measure_costs
-from mixle.utils.parallel.planning.timing import awake_seconds, clocks_of, seconds_of_round
+from mixle.utils.parallel.planner import Resources, configure, encoded_data, measure_costs
+from mixle.utils.parallel.planning import overheads
+from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.planning.overheads import clocks_of, seconds_of_round, spent_in_turn
+from mixle.utils.parallel.planning.timing import awake_seconds, execute
 from mixle.utils.parallel.transports import local
 
-CASES, ROUNDS, DUEL = 40, 5, 10
-CATALOG = CalibrationCatalog()
+CASES = 40
+#: Turns of the sweep, and of the last comparison; the least disturbed one counts.
+TURNS, DUEL = 2, 4
+#: Rounds and seconds of a turn at least, and rounds at most. The first is not counted.
+TURN = (4, 0.02, 9)
+#: Seconds of a yardstick, whatever they are now: all that is measured is told in such seconds.
+YARD = 5e-4
 AWAKE = {}
+HEAD = """\
+| family | rows | K | time: planned | best | ratio | cpu: planned | best | ratio | error: path, cost |
+|---|---|---|---|---|---|---|---|---|---|"""
 LABEL = stats.CategoricalEstimator(pseudo_count=1.0)
 
 
@@ -64,7 +75,7 @@ def records(rng, n):
 FAMILIES = (numbers, vectors, correlated, counts, lengths, records)
 
 
-def draw(count, seed=6):
+def draw(count, seed):
     """Return cases: (family, rows, components)."""
     rng = np.random.RandomState(seed)
     sizes = np.exp(rng.uniform(np.log(2000), np.log(200_000), count)).astype(int)
@@ -88,6 +99,11 @@ def options(of):
     return split | more[backend]
 
 
+def has_cores(of):
+    """Return whether each thread has a core: a thread that waits for one that has none looks busy."""
+    return of[0] != "threads" or of[1] <= usable_cpus()
+
+
 def yardstick():
     """Return the seconds of a fixed piece of work, part of it arithmetic and part of it interpreter."""
     x, start = np.linspace(0.0, 1.0, 2048), time.thread_time()
@@ -105,24 +121,31 @@ class Runner:
         self.handle = encoded_data(rows, estimator, **options(of))
         self.clocks = clocks_of(self.handle)
         self.seen = []
-        self.round()
-        self.round()
-        self.seen.clear()
+
+    def turn(self):
+        """Run rounds, of which the first is not counted: rounds of a fit follow each other."""
+        local.execute = watched if self.of[0] == "threads" else execute
+        few, seconds, many = TURN
+        start, found, yards = time.perf_counter(), [], []
+        while len(found) <= few or (time.perf_counter() - start < seconds and len(found) <= many):
+            yards.append(yardstick())
+            found.append(self.round())
+        local.execute = execute
+        speed = YARD / statistics.median(yards)
+        self.seen.append(tuple(speed * statistics.median(values) for values in zip(*found[1:], strict=True)))
 
     def round(self):
-        """Run one round: path and cost, in yardsticks."""
-        yard = yardstick()
+        """Run one round; return path and cost."""
         AWAKE.clear()
         own = time.thread_time()
         driver, worker, everyone = seconds_of_round(self.handle, self.estimator, self.model, self.clocks)
         own = time.thread_time() - own
         path = own + max(AWAKE.values()) if self.of[0] == "threads" else driver + worker
-        yard = 0.5 * (yard + yardstick())
-        self.seen.append((path / yard, (driver + everyone) / yard))
+        return path, driver + everyone
 
-    def medians(self):
-        """Return the median of each."""
-        return tuple(statistics.median(values) for values in zip(*self.seen, strict=True))
+    def quietest(self):
+        """Return path and cost of the least disturbed turn."""
+        return min(self.seen, key=sum)
 
     def close(self):
         """Close the handle."""
@@ -137,22 +160,25 @@ def watched(task, shard, _worker=None):
     return found[0]
 
 
-def measure(of, rows, estimator, model):
-    """Return path and cost of a configuration."""
-    with closing(Runner(of, rows, estimator, model)) as runner:
-        for _ in range(ROUNDS):
-            runner.round()
-        return runner.medians()
-
-
-def duel(contenders, rows, estimator, model):
-    """Return path and cost of configurations whose rounds run in turns."""
+def measure(contenders, rows, estimator, model, turns):
+    """Return path and cost of configurations that take turns."""
     with ExitStack() as held:
         runners = [held.enter_context(closing(Runner(of, rows, estimator, model))) for of in contenders]
-        for _ in range(DUEL):
-            for runner in runners:
-                runner.round()
-        return {runner.of: runner.medians() for runner in runners}
+        for runner in runners * turns:
+            runner.turn()
+        return {runner.of: runner.quietest() for runner in runners}
+
+
+def clocked(run):
+    """Run a turn of the calibration with yardsticks beside its rounds."""
+    yards = []
+
+    def beside():
+        yards.append(yardstick())
+        return run()
+
+    spent = spent_in_turn(beside)
+    return overheads.Spent(*(YARD / statistics.median(yards) * seconds for seconds in spent))
 
 
 def run_case(family, n, components, seed):
@@ -162,42 +188,52 @@ def run_case(family, n, components, seed):
     with closing(encoded_data(rows[:4000], estimator)) as start:
         model = start.pysp_seq_initialize(estimator, np.random.RandomState(seed), 0.3)
         model = start.pysp_seq_estimate(estimator, model)
-    before = statistics.median(yardstick() for _ in range(9))
-    costs = measure_costs(rows, model, estimator, catalog=CATALOG)
-    yard = 0.5 * (before + statistics.median(yardstick() for _ in range(9)))
-    found = {of: measure(of, rows, estimator, model) for of in grid()}
+    costs = measure_costs(rows, model, estimator)
+    found = measure(grid(), rows, estimator, model, TURNS)
     told = {of: costs.round(n, backend=of[0], workers=of[1], num_shards=of[2], sub_chunks=of[3]) for of in found}
     errors = [
-        (of, told[of].seconds / yard / path - 1.0, told[of].cpu_seconds / yard / cost - 1.0)
-        for of, (path, cost) in found.items()
+        (of, told[of].seconds / path - 1.0, told[of].cpu_seconds / cost - 1.0) for of, (path, cost) in found.items()
     ]
     case = {"family": family.__name__, "rows": n, "components": components, "errors": errors, "costs": costs.to_dict()}
-    for place, objective in enumerate(("time", "cpu")):
-        plan = configure(n, costs, Resources.local(4), objective=objective)
-        planned = (plan.backend, plan.workers, plan.num_shards, plan.sub_chunks)
-        best = sorted(found, key=lambda of, at=place: found[of][at])[:2]
-        again = duel(dict.fromkeys([planned, *best]), rows, estimator, model)
-        ratio = again[planned][place] / min(both[place] for both in again.values())
-        case[objective] = {"planned": planned, "best": best[0], "ratio": ratio}
+    case["measured"] = list(found.items())
+    plans = {objective: configure(n, costs, Resources.local(4), objective=objective) for objective in ("time", "cpu")}
+    planned = {name: (p.backend, p.workers, p.num_shards, p.sub_chunks) for name, p in plans.items()}
+    ranked = [sorted(found, key=lambda of, at=place: found[of][at]) for place in (0, 1)]
+    near = [of for rank in ranked for of in [*rank[:2], *list(filter(has_cores, rank))[:2]]]
+    again = measure(dict.fromkeys([*planned.values(), *near]), rows, estimator, model, DUEL)
+    for place, (objective, chosen) in enumerate(planned.items()):
+        mine, all_of = again[chosen][place], [both[place] for both in again.values()]
+        with_cores = min(both[place] for of, both in again.items() if has_cores(of))
+        case[objective] = {"planned": chosen, "best": ranked[place][0], "ratio": mine / min(all_of)}
+        case[objective]["ratio_with_cores"] = mine / min(mine, with_cores)
     return case
 
 
-def sweep(count, out, skip=0):
+def sweep(count, out, skip=0, seed=6):
     """Run all cases, print a line each, then how often the plan was near the best and how far predictions were off."""
     table = []
-    local.execute = watched
-    print("| family | rows | K | time: planned | best | ratio | cpu: planned | best | ratio | error: path, cost |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for seed, (family, n, components) in list(enumerate(draw(CASES)))[skip : skip + count]:
-        case = run_case(family, n, components, seed)
+    overheads.spent_in_turn = clocked
+    print(HEAD)
+    for place, (family, n, components) in list(enumerate(draw(CASES, seed)))[skip : skip + count]:
+        case = run_case(family, n, components, place)
         table.append(case)
-        errors = [statistics.median(abs(error[place]) for error in case["errors"]) for place in (1, 2)]
-        plans = (f"{word(c['planned'])} | {word(c['best'])} | {c['ratio']:.3f}" for c in (case["time"], case["cpu"]))
-        head = f"| {case['family']} | {n} | {components} | {' | '.join(plans)} "
-        print(f"{head}| {errors[0]:.1%}, {errors[1]:.1%} |", flush=True)
+        print(line_of(case), flush=True)
     print(*summary(table), sep="\n")
     if out:
         Path(out).write_text(json.dumps(table, indent=1), encoding="utf-8")
+
+
+def lines_of(table):
+    """Return the table of cases and the lines behind it."""
+    return [HEAD, *map(line_of, table), *summary(table)]
+
+
+def line_of(case):
+    """Return a case as a line of the table."""
+    errors = [statistics.median(abs(error[place]) for error in case["errors"]) for place in (1, 2)]
+    plans = (f"{word(c['planned'])} | {word(c['best'])} | {c['ratio']:.3f}" for c in (case["time"], case["cpu"]))
+    head = f"| {case['family']} | {case['rows']} | {case['components']} | {' | '.join(plans)} "
+    return f"{head}| {errors[0]:.1%}, {errors[1]:.1%} |"
 
 
 def word(of):
@@ -211,8 +247,10 @@ def summary(table):
     for objective, name in (("time", "path"), ("cpu", "processor seconds")):
         ratios = sorted(case[objective]["ratio"] for case in table)
         near = sum(ratio <= 1.05 for ratio in ratios)
+        cores = sum(case[objective]["ratio_with_cores"] <= 1.05 for case in table)
         lines.append(
-            f"{name}: planned within 5 % of the best in {near} of {len(ratios)} cases, at worst {ratios[-1]:.2f}"
+            f"{name}: planned within 5 % of the best in {near} of {len(ratios)} cases, at worst {ratios[-1]:.2f}; "
+            f"of the best without threads that have no core in {cores}"
         )
     for place, name in ((1, "path"), (2, "processor seconds")):
         for kinds in (("local", "threads", "mp"), ("local",), ("threads",), ("mp",)):

@@ -152,11 +152,14 @@ def test_array_rows_arrive_as_they_are(pool, rows):
             np.testing.assert_array_equal(ours, theirs)
 
 
-def test_wide_rows_are_read_only_views_of_shared_memory_and_narrow_ones_lie_packed(shared, pool):
-    assert set(apply(shared, support.view_facts).values()) == {(True, True, "<f8", (8,))}
+def test_shards_are_read_only_views_of_shared_memory_and_narrow_pieces_of_one_lie_packed(shared, pool):
+    assert set(apply(shared, support.view_facts).values()) == {(False, False, "<f8", (8,))}
+    narrow = pool(np.zeros(40), 2, pieces=2)
+    assert set(apply(narrow, support.view_facts).values()) == {(True, True, "<f8", (8,))}
     encoder = DiagonalGaussianEstimator(8).accumulator_factory().make().acc_to_encoder()
-    wide = pool(np.zeros((40, 8)), 2, encoder=encoder)
-    assert set(apply(wide, support.view_facts).values()) == {(False, False, "<f8", (128, 8))}
+    for pieces, step in ((1, 64), (2, 128)):
+        wide = pool(np.zeros((40, 8)), 2, encoder=encoder, pieces=pieces)
+        assert set(apply(wide, support.view_facts).values()) == {(False, False, "<f8", (step, 8))}
 
 
 def test_masked_rows_keep_their_mask(pool):

@@ -23,9 +23,11 @@ from mixle.utils.parallel.planner import (
     known_costs,
     measure_costs,
 )
+from mixle.utils.parallel.planning import configure as choosing
+from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.forecast import Baseline, Phase
+from mixle.utils.parallel.planning.overheads import clocks_of, measure_overhead, seconds_of_round
 from mixle.utils.parallel.planning.pace import BACKENDS
-from mixle.utils.parallel.planning.timing import clocks_of, measure_overhead, seconds_of_round
 from mixle.utils.parallel.policies.predict import Predict
 from mixle.utils.parallel.policies.rebalance import Rebalance
 
@@ -65,6 +67,46 @@ def test_threads_share_what_does_not_hold_the_interpreter():
     assert alone.seconds == alone.cpu_seconds
 
 
+@pytest.mark.parametrize("held", [0.0, 0.5, 1.0, 3.0])
+def test_two_threads_take_what_was_measured_of_two_beside_one(held, monkeypatch):
+    """Where handing over the interpreter's lock costs more than the second thread saves, two are slower than none."""
+    bare = Costs(Pace(1e-6, 0.0, 1e-3, held, *[0.0] * 6), {"local": Overhead(), "threads": Overhead()})
+    alone = bare.round(10**4, backend="local", num_shards=2).seconds
+    crowded = bare.round(10**4, backend="threads", workers=2, num_shards=2).seconds
+    assert crowded == pytest.approx(alone * (1.0 + held) / 2.0)
+    monkeypatch.setattr(choosing, "usable_cpus", lambda: 2)
+    chosen = configure(10**4, bare, Resources.local(2), num_shards=2)
+    assert chosen.backend == ("threads" if held < 1.0 else "local")
+
+
+def test_the_lock_may_be_held_longer_by_what_does_not_grow_with_rows():
+    pace = Pace(1e-6, 0.0, 1e-3, 0.0, *[0.0] * 6, held_fixed=2.0)
+    costs = Costs(pace, {"threads": Overhead()})
+    few, many = (costs.round(n, backend="threads", workers=2, num_shards=2).seconds for n in (2, 10**6))
+    assert few == pytest.approx(2e-3 * 1.5, rel=0.01)
+    assert many == pytest.approx(0.5 + 3e-3)
+    assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
+
+
+def test_work_on_rows_may_be_slower_where_workers_share_the_machine():
+    slow = Costs(PACE, {"mp": COSTS.overheads["mp"]._replace(slower=1.5)})
+    one, other = (of.round(10**6, workers=4) for of in (COSTS, slow))
+    assert other.seconds - one.seconds == pytest.approx(0.5 * 1e-6 * 250_000)
+    assert other.cpu_seconds - one.cpu_seconds == pytest.approx(0.5)
+    assert other.task_seconds == one.task_seconds
+    assert COSTS.round(10**6, workers=1) == slow.round(10**6, workers=1)  # nobody beside it
+
+
+def test_no_more_workers_than_processors_unless_asked_for_and_never_more_threads(monkeypatch):
+    assert configure(10**8, COSTS).workers <= usable_cpus()
+    free = Costs(PACE._replace(held=0.0), {name: COSTS.overheads[name] for name in ("local", "threads")})
+    for cores, wanted in ((1, ("local", 1)), (3, ("threads", 3)), (64, ("threads", 4))):
+        monkeypatch.setattr(choosing, "usable_cpus", lambda cores=cores: cores)
+        found = configure(10**8, free, FOUR)
+        assert (found.backend, found.workers) == wanted
+        assert configure(10**8, COSTS, FOUR).workers == 4  # processes may be elsewhere, and were asked for
+
+
 def test_a_forecast_with_costs_tells_both_bytes_and_seconds():
     footprint = Footprint(8.0, 0.0, 0.0, 1.0, (Phase(8.0, 16.0, 1000.0),))
     told = forecast(footprint, 10**6, 4, costs=COSTS)
@@ -74,7 +116,8 @@ def test_a_forecast_with_costs_tells_both_bytes_and_seconds():
 
 @pytest.mark.parametrize("objective", ["time", "cpu"])
 @pytest.mark.parametrize("rows", [10, 3000, 30_000, 10**6])
-def test_the_choice_is_the_best_of_all_by_what_is_predicted(rows, objective):
+def test_the_choice_is_the_best_of_all_by_what_is_predicted(rows, objective, monkeypatch):
+    monkeypatch.setattr(choosing, "usable_cpus", lambda: 4)
     chosen = configure(rows, COSTS, FOUR, objective=objective)
     everything = [
         COSTS.round(rows, backend=backend, workers=workers, num_shards=share * workers, sub_chunks=pieces)

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from mixle.utils.parallel.planning.devices import Resources, exact_int
+from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.forecast import Footprint, forecast
 from mixle.utils.parallel.planning.pace import Costs, RoundTime
 
@@ -68,8 +69,9 @@ def configure(
 ) -> Configuration:
     """Return the configuration whose rounds should be done first, or take the least processor time.
 
-    All numbers of workers up to one per device are looked at, on every backend that `costs` knows. Where two differ
-    by no more than 2 % in the objective, the one that is better in the other is taken.
+    All numbers of workers up to one per device are looked at, on every backend that `costs` knows; threads live in this
+    process, and are never more than its processors. Where two differ by no more than 2 % in the objective, the one that
+    is better in the other is taken.
 
     Parameters
     ----------
@@ -143,7 +145,7 @@ def _choices(
 ) -> Iterator[Configuration]:
     cuts = (1,) if footprint is None else PIECES  # more pieces save nothing but memory
     for backend in costs.overheads:
-        crews = {"local": range(1, 2), "threads": range(2, min(most, rows) + 1)}
+        crews = {"local": range(1, 2), "threads": range(2, min(most, rows, usable_cpus()) + 1)}
         for workers in crews.get(backend, range(1, min(most, rows) + 1)):
             shares = SHARES if fixed is None else (1,)
             counts = dict.fromkeys(min(rows, fixed or share * workers) for share in shares)

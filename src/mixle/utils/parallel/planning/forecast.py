@@ -21,7 +21,6 @@ from mixle.utils.parallel.folding.packing import packed
 from mixle.utils.parallel.folding.shards import encode_shard, pick, split_range
 from mixle.utils.parallel.folding.tasks import Sample
 from mixle.utils.parallel.planning.devices import exact_int
-from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.pace import Costs, RoundTime
 
 __all__ = ["Baseline", "Footprint", "Forecast", "Phase", "forecast", "measure_footprint"]
@@ -34,8 +33,9 @@ CUTS = 4
 KEPT = 2.5e6
 #: The bound is this much above the estimate, and at least so many bytes.
 MARGIN, MARGIN_BYTES = 1.10, 5 << 19
-#: Bytes per row of a shard that the allocator may keep of an array of numbers that was freed.
-FREED = 8.0
+#: Bytes per row of a shard that the allocator may keep of an array of numbers that was freed, and at most: workers have
+#: their heap trimmed beyond it.
+FREED, HEAP = 8.0, 4 << 20
 #: Part of the memory of freed objects that stays, up to `KEPT`.
 STAYS = 0.8
 
@@ -96,7 +96,7 @@ class Footprint:
     probe_rows : int
         Rows of the larger probe.
     strided_row_bytes : float
-        A row as it is kept of a shard that is every n-th row; narrow rows are copied then.
+        A row as it is kept of a piece that is every n-th row of its shard; narrow rows are copied then.
     """
 
     raw_row_bytes: float
@@ -316,7 +316,7 @@ def forecast(
     objects = footprint.object_row_bytes * per_shard
     common = {
         "rows": footprint.raw_row_bytes * mine,
-        "encoded": max(footprint.encoded_row_bytes, footprint.strided_row_bytes if shards * pieces > 1 else 0.0) * mine,
+        "encoded": max(footprint.encoded_row_bytes, footprint.strided_row_bytes if pieces > 1 else 0.0) * mine,
         "kept free": min(KEPT, STAYS * objects),
     }
     encoding = {"worker": base.fresh(count), **common, "encoding": objects + footprint.encode_row_bytes * piece}
@@ -324,9 +324,7 @@ def forecast(
     parts = max(encoding, step, key=lambda phase: sum(phase.values()))  # first the one, then the other
     told = {name: round(value) for name, value in parts.items()}
     estimate = sum(told.values())
-    # All workers map the same pages; those that have a core before the others are counted for all of them.
-    ahead = footprint.raw_row_bytes * max(0.0, rows / min(count, usable_cpus()) - mine)
-    bound = math.ceil(ahead + FREED * per_shard + max(estimate * MARGIN, estimate + MARGIN_BYTES))
+    bound = math.ceil(min(HEAP, FREED * per_shard) + max(estimate * MARGIN, estimate + MARGIN_BYTES))
     if costs is None:
         return Forecast(estimate, bound, told)
     seconds = costs.round(rows, backend=backend, workers=count, num_shards=shards, sub_chunks=pieces)

@@ -26,13 +26,16 @@ class Pace(NamedTuple):
     row, piece, shard : float
         Of a row; of an encoded piece, and of a shard, whatever their rows.
     held : float
-        Part of an E-step in which a thread keeps the interpreter's lock, so that no other advances.
+        What two threads take beside one for the work on rows, less 1: near 0 if they run side by side, 1 if one waits
+        for the other, and more if handing over the interpreter's lock costs more than that.
     fold, step : float
         Of adding up the statistic of one shard; of the M-step and what a fold takes without shards.
     send, receive : float
         Of writing the model and the estimator for workers, and of reading them.
     reply, read : float
         Of writing a statistic on a worker, and of reading it.
+    held_fixed : float or None
+        As `held`, for the work on pieces and shards whatever their rows; None is the same as `held`.
     """
 
     row: float
@@ -45,6 +48,7 @@ class Pace(NamedTuple):
     receive: float
     reply: float
     read: float
+    held_fixed: float | None = None
 
     def constant(self, pieces: int = 1) -> float:
         """Return the seconds of an E-step on a shard whatever its rows."""
@@ -53,6 +57,11 @@ class Pace(NamedTuple):
     def task(self, rows: float, pieces: int = 1) -> float:
         """Return the seconds of an E-step on one shard."""
         return self.row * rows + self.constant(pieces)
+
+    def crowded(self, rows: float, constant: float, share: float) -> float:
+        """Return the seconds until all threads are done, the busiest of which has the part `share` of the work."""
+        fixed = self.held if self.held_fixed is None else self.held_fixed
+        return self.row * rows * (self.held + (1.0 - self.held) * share) + constant * (fixed + (1.0 - fixed) * share)
 
     def scaled(self, factor: float) -> Pace:
         """Return the pace with an E-step that takes `factor` times as long."""
@@ -68,6 +77,8 @@ class Overhead(NamedTuple):
         Of the driver: in any case, per worker, per shard.
     wake, answer : float
         Of a worker: per round, per shard.
+    slower : float
+        What work on rows takes where several workers do it at a time, beside the same alone.
     """
 
     round: float = 0.0
@@ -75,6 +86,7 @@ class Overhead(NamedTuple):
     shard: float = 0.0
     wake: float = 0.0
     answer: float = 0.0
+    slower: float = 1.0
 
 
 class RoundTime(NamedTuple):
@@ -154,17 +166,21 @@ class Costs(NamedTuple):
         pieces = exact_int(sub_chunks, "sub_chunks", 1) or 1
         mine = math.ceil(shards / count)
         driver = overhead.round + overhead.worker * count + (overhead.shard + pace.fold) * shards + pace.step
-        total = pace.row * rows + pace.constant(pieces) * shards
-        largest = pace.task(math.ceil(rows / shards), pieces)
-        if backend == "local":
-            return RoundTime(driver + total, driver + total, largest)
+        constant, largest = pace.constant(pieces), math.ceil(rows / shards)
+        told = pace.task(largest, pieces)
+        busy = min(count, shards)
         if backend == "threads":
-            free = total * (1.0 - pace.held)
-            return RoundTime(driver + total - free + free * mine / shards, driver + total, largest)
-        driver += pace.send + pace.read * shards
-        once, each = overhead.wake + pace.receive, overhead.answer + pace.reply
-        busiest = once + mine * (largest + each)
-        return RoundTime(driver + busiest, driver + min(count, shards) * once + total + each * shards, largest)
+            crowd = pace.crowded(rows, constant * shards, mine / shards) + overhead.wake
+            work = overhead.slower * pace.row * rows + (constant + overhead.answer) * shards + overhead.wake * busy
+            return RoundTime(driver + crowd, driver + work, told)
+        once, each = overhead.wake, overhead.answer + constant
+        if backend == "mp":
+            driver, once, each = driver + pace.send + pace.read * shards, once + pace.receive, each + pace.reply
+        row = pace.row * (overhead.slower if busy > 1 else 1.0)
+        everyone = driver + busy * once + row * rows + each * shards
+        if backend == "local":
+            return RoundTime(everyone, everyone, told)
+        return RoundTime(driver + once + mine * (row * largest + each), everyone, told)
 
     def record(self, model_type: str, rows: int, repeats: int = 1) -> CalibrationRecord:
         """Return a record for a catalog, of now and this kind of host."""

@@ -5,31 +5,28 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.fold import fold_results
 from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
 from mixle.utils.parallel.folding.mstep import m_step
-from mixle.utils.parallel.folding.shards import encode_shard, pick, split_range
+from mixle.utils.parallel.folding.shards import encode_shard, pick
 from mixle.utils.parallel.folding.tasks import Accumulate, Result, execute
 from mixle.utils.parallel.planning.catalog import CalibrationCatalog, keep
 from mixle.utils.parallel.planning.devices import exact_int
-from mixle.utils.parallel.planning.pace import BACKENDS, Costs, Overhead, Pace, known_overheads
+from mixle.utils.parallel.planning.overheads import Shape, measure_overhead, rounds_of
+from mixle.utils.parallel.planning.pace import BACKENDS, Costs, Pace, known_overheads
 
-__all__ = ["awake_seconds", "clocks_of", "measure_costs", "measure_overhead", "measure_pace", "seconds_of_round"]
+__all__ = ["awake_seconds", "measure_costs", "measure_pace"]
 
 #: Rows of the large probe, rows of the small one, and pieces of the third.
 PROBE, SMALL, CUTS = 65_536, 2048, 8
-#: Seconds that one turn of the probes may take for it to be repeated.
-LIMIT = 1.0
+#: Turns of the probes, and seconds after which no more are taken.
+TURNS, LIMIT = 3, 1.0
 
 
 def measure_costs(
@@ -77,7 +74,9 @@ def measure_costs(
     known = {} if catalog is None else known_overheads(catalog)
     if catalog_path is not None and Path(catalog_path).exists():
         known |= known_overheads(CalibrationCatalog.load(catalog_path))
-    costs = Costs(pace, {name: known.get(name) or measure_overhead(name) for name in backends})
+    probe = pick(check_rows(data, "measure_costs"), range(min(PROBE, len(data))))
+    own = {"data": probe, "model": model, "estimator": estimator, "encoder": encoder, "pace": pace}
+    costs = Costs(pace, {name: known.get(name) or measure_overhead(name, **own) for name in backends})
     keep(costs.record(type(model).__name__, len(data)), catalog, catalog_path)
     return costs
 
@@ -88,7 +87,7 @@ def measure_pace(
     estimator: Any | None = None,
     encoder: Any | None = None,
     probe_rows: int = PROBE,
-    repeats: int = 5,
+    repeats: int = 15,
 ) -> Pace:
     """Return what an E-step and an M-step of `model` take here.
 
@@ -103,7 +102,7 @@ def measure_pace(
     encoder : DataSequenceEncoder, optional
         By default the model's own.
     probe_rows, repeats : int
-        Rows of the largest probe; timed runs of each, of which the median counts.
+        Rows of the largest probe; timed rounds of each kind.
 
     Returns
     -------
@@ -124,44 +123,36 @@ def measure_pace(
     encoder = choose_encoder("measure_pace", estimator, model, encoder)
     own, task = pick(rows, range(large)), Accumulate(estimator, model)
     small, cuts = max(1, min(SMALL, large // 2)), min(CUTS, large)
-    few, whole, cut = (
-        encode_shard(0, own, range(n), encoder, split_range(range(n), pieces))
-        for n, pieces in ((small, 1), (large, 1), (large, cuts))
-    )
+    few, whole = (encode_shard(0, own, range(n), encoder, (range(n),)) for n in (small, large))
+    result = execute(task, whole)
+    if result.error is not None:
+        raise ValueError(
+            f"the E-step failed on the probe: {result.error.type_name}: {result.error.message}. "
+            "Mend that first, or plan with the catalog's times: leave the data out"
+        )
+    shapes = [Shape(small), Shape(large), Shape(large, pieces=cuts), Shape(large, shards=cuts)]
+    tasks = [spent.tasks for spent in rounds_of(shapes, own, estimator, model, runs, encoder=encoder)]
+    more = max(1, cuts - 1)
+    row = max(0.0, tasks[1] - tasks[0]) / max(1, large - small)
+    whole_shard = max(0.0, tasks[3] - tasks[1] if large > 1 else tasks[1] - row) / more
+    piece = min(whole_shard, max(0.0, tasks[2] - tasks[1]) / more)  # a shard is one piece at least
+    shard, few_runs = whole_shard - piece, max(1, runs // 3)
     with one_blas_thread():
-        first, second, third = _alternate([_runner(task, shard) for shard in (few, whole, cut)], runs)
-        row = max(0.0, second - first) / max(1, large - small)
-        piece = max(0.0, third - second) / max(1, cuts - 1)
-        shard = max(0.0, second - row * large - piece)
-        held = _held(task, cut, runs)
-        result = execute(task, whole)
-        return Pace(row, piece, shard, held, *_driver(estimator, model, result, runs), *_travel(task, result, runs))
-
-
-def _runner(task: Accumulate, shard: Any) -> Callable[[], float]:
-    def run() -> float:
-        result = execute(task, shard)
-        if result.error is not None:
-            raise ValueError(
-                f"the E-step failed on the probe: {result.error.type_name}: {result.error.message}. "
-                "Mend that first, or plan with the catalog's times: leave the data out"
-            )
-        return float(result.receipt["cpu_seconds"])
-
-    return run
+        held = _held(task, few, whole, few_runs)
+        driver, travel = _driver(estimator, model, result, few_runs), _travel(task, result, few_runs)
+    return Pace(row, piece, shard, held[0], *driver, *travel, held[1])
 
 
 def _alternate(runs: Iterable[Callable[[], float]], repeats: int) -> list[float]:
-    """Return the median of what each run returns, run in turns; the first turn, and a long one, is enough."""
+    """Return what each run returns, run in turns: the median of the least disturbed one; one long turn is enough."""
     actions = list(runs)
     for action in actions:
         action()
-    seen = [[action()] for action in actions]
-    turns = repeats - 1 if sum(first for (first,) in seen) < LIMIT else 0
-    for _ in range(turns):
-        for values, action in zip(seen, actions, strict=True):
-            values.append(action())
-    return [statistics.median(values) for values in seen]
+    seen: list[list[float]] = []
+    start = time.perf_counter()
+    while not seen or (len(seen) < TURNS and time.perf_counter() - start < LIMIT):
+        seen.append([statistics.median(action() for _ in range(-(-repeats // TURNS))) for action in actions])
+    return [min(turns) for turns in zip(*seen, strict=True)]
 
 
 def _timed(action: Callable[[], Any]) -> Callable[[], float]:
@@ -173,18 +164,25 @@ def _timed(action: Callable[[], Any]) -> Callable[[], float]:
     return run
 
 
-def _held(task: Accumulate, shard: Any, repeats: int) -> float:
-    """Return the part of an E-step in which no other thread advances: two threads beside one."""
+def _held(task: Accumulate, few: Any, whole: Any, repeats: int) -> tuple[float, float]:
+    """Return what a second thread costs the first one, per row and in any case, as `Pace` has it."""
+    shards = (few, whole)
+    alone = [lambda shard=shard: awake_seconds(task, shard)[1] for shard in shards]
+    both = [lambda shard=shard: _side_by_side(task, shard) for shard in shards]
+    one, many, first, second = _alternate([*alone, *both], 2 * repeats)
+    if many <= one:
+        return (max(0.0, second / max(many, 1e-9) - 1.0),) * 2
+    held = max(0.0, (second - first) / (many - one) - 1.0)
+    rows = (many - one) * few.rows / (whole.rows - few.rows)
+    return held, max(0.0, (first - rows * (1.0 + held)) / max(one - rows, 1e-9) - 1.0) if rows < one else held
+
+
+def _side_by_side(task: Accumulate, shard: Any) -> float:
+    """Return the seconds of the longer of two threads that run a task at the same time."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(2) as pool:
-
-        def both() -> float:
-            found = [future.result() for future in [pool.submit(awake_seconds, task, shard) for _ in range(2)]]
-            return max(awake for awake, _ in found) / max(min(alone for _, alone in found), 1e-9)
-
-        both()
-        return float(min(1.0, max(0.0, statistics.median(both() for _ in range(2 * repeats)) - 1.0)))
+        return max(future.result()[0] for future in [pool.submit(awake_seconds, task, shard) for _ in range(2)])
 
 
 def awake_seconds(task: Any, shard: Any, keep: Callable[[Result], None] = lambda _: None) -> tuple[float, float]:
@@ -234,91 +232,3 @@ def _travel(task: Accumulate, result: Result, repeats: int) -> tuple[float, floa
     ]
     out, into, reply, read = _alternate([_timed(action) for action in actions], 3 * repeats)
     return out, into, reply, read
-
-
-def measure_overhead(backend: str, repeats: int = 15) -> Overhead:
-    """Return what rounds of a backend take beside the model's own work.
-
-    Rounds with one Gaussian on 64 rows are timed with one shard and with several, on one worker and on several.
-
-    Parameters
-    ----------
-    backend : {"local", "threads", "mp"}
-        What is measured.
-    repeats : int
-        Timed rounds of each kind, of which the median counts.
-
-    Examples
-    --------
-    >>> measure_overhead("local", repeats=2).shard >= 0.0
-    True
-    """
-    from mixle.stats import GaussianEstimator, MixtureEstimator
-
-    if backend not in BACKENDS:
-        raise ValueError(f"rounds are measured for {', '.join(BACKENDS)}, not {backend!r}")
-    runs, rows = exact_int(repeats, "repeats", 1) or 1, np.linspace(-1.0, 1.0, 64).tolist()
-    estimator = MixtureEstimator([GaussianEstimator()] * 2)
-    base = 2 if backend == "threads" else 1  # one thread is none
-    few, many, crew = base, base + 8, base + 2
-    kinds = [(base, few), (base, many)] + ([] if backend == "local" else [(crew, crew)])
-    with ExitStack() as stack:
-        handles = [stack.enter_context(_handle(backend, rows, estimator, *kind)) for kind in kinds]
-        model = handles[0].pysp_seq_initialize(estimator, 1, 1.0)
-        pace = measure_pace(rows, model, estimator, repeats=runs)
-        actions = [partial(_beside_tasks, handle, estimator, model, clocks_of(handle)) for handle in handles]
-        seen = [[action() for action in actions] for _ in range(runs + 2)][2:]
-    medians = [[statistics.median(values) for values in zip(*kind, strict=True)] for kind in zip(*seen, strict=True)]
-    travels = backend == "mp"
-    known = pace.fold + (pace.read if travels else 0.0), pace.step + (pace.send if travels else 0.0)
-    driver = [told[0] - known[0] * shards - known[1] for told, (_, shards) in zip(medians, kinds, strict=True)]
-    worker = [told[1] - pace.reply * shards - pace.receive for told, (_, shards) in zip(medians, kinds, strict=True)]
-    shard = max(0.0, driver[1] - driver[0]) / (many - few)
-    first = max(0.0, driver[0] - shard * few)
-    if backend == "local":
-        return Overhead(first, 0.0, shard)
-    each = min(max(0.0, driver[2] - shard * crew - first) / (crew - base), first / base)
-    if not travels:
-        return Overhead(first - each * base, each, shard)
-    answer = max(0.0, worker[1] - worker[0]) / (many - few)
-    return Overhead(first - each * base, each, shard, max(0.0, worker[0] - answer), answer)
-
-
-def _handle(backend: str, rows: Any, estimator: Any, workers: int, shards: int) -> Any:
-    from mixle.utils.parallel.folding.registry import encoded_data
-
-    options: dict[str, Any] = {"num_chunks": shards}
-    if backend == "threads":
-        options["chunk_workers"] = workers
-    elif backend == "mp":
-        options |= {"backend": "mp", "num_workers": workers}
-    return encoded_data(rows, estimator, **options)
-
-
-def _beside_tasks(
-    handle: Any, estimator: Any, model: Any, clocks: Sequence[Callable[[], float]]
-) -> tuple[float, float]:
-    """Run a round; return processor seconds of the driver and of the busiest worker beside those of the tasks."""
-    driver, busiest, _ = seconds_of_round(handle, estimator, model, clocks)
-    last = handle.records[-1].round
-    tasks = [record.extra["cpu_seconds"] for record in handle.records if record.round == last]
-    return (driver, busiest - max(tasks)) if clocks else (driver - sum(tasks), 0.0)
-
-
-def clocks_of(handle: Any) -> list[Callable[[], float]]:
-    """Return a clock of the processor seconds of each worker process; Linux names it by the complement of an id."""
-    import sys
-
-    processes: dict[int, Any] = getattr(handle.transport, "processes", dict)() if sys.platform == "linux" else {}
-    return [partial(time.clock_gettime, (~process.pid << 3) | 2) for process in processes.values()]
-
-
-def seconds_of_round(
-    handle: Any, estimator: Any, model: Any, clocks: Sequence[Callable[[], float]] = ()
-) -> tuple[float, float, float]:
-    """Run a round; return processor seconds of the driver, of the busiest worker, and of all workers."""
-    before, start = [clock() for clock in clocks], time.process_time()
-    handle.pysp_seq_estimate(estimator, model)
-    driver = time.process_time() - start
-    workers = [clock() - earlier for clock, earlier in zip(clocks, before, strict=True)]
-    return driver, max(workers, default=0.0), sum(workers)

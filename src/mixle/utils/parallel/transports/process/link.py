@@ -132,7 +132,7 @@ class LauncherLink:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self.errors,
-                env=system.blas_environment(),
+                env=system.worker_environment(),
             )
         except BaseException:
             self.control.close()

@@ -78,7 +78,7 @@ class SpawnLink:
                 stdin=subprocess.PIPE,
                 stdout=errors,
                 stderr=errors,
-                env=system.blas_environment(),
+                env=system.worker_environment(),
                 start_new_session=not _WINDOWS,
                 pass_fds=() if _WINDOWS else (theirs.fileno(), self.rows),
                 creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) if _WINDOWS else 0,

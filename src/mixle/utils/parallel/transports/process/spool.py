@@ -1,7 +1,8 @@
 """The rows of a pool: written once into one memory file, sealed, and mapped by every worker.
 
-A numeric array lies there as it is, and workers see views of it; other rows lie there as one pickle per shard. The
-encoder, the shard map and the row weights lie there too, so that a worker that starts later needs nothing else.
+The rows of a shard lie together, numeric arrays as they are, of which workers see views, other rows as one pickle per
+shard: a worker touches no page but those of its own shards, whoever is first. The encoder, the shard map and the row
+weights lie there too, so that a worker that starts later needs nothing else.
 
 Pickled rows have checksums of their own, arrays one per shard, which is looked at whenever rows are read: a shard that
 is encoded anew after a loss must not be another one.
@@ -64,7 +65,7 @@ class Spool:
         """
         encoder = _packed(definitions, source.encoder, "the encoder")
         rows = self._rows(source, definitions)
-        weights = None if source.weights is None else self._array(np.asarray(source.weights, np.float64))
+        weights = None if source.weights is None else self._array(np.asarray(source.weights, np.float64), source.shards)
         index = (rows, weights, source.shards, source.pieces, self._parts(encoder), _sums(source))
         place, length = self._parts(definitions.parcel(index))
         self._pwrite(_HEAD.pack(_MAGIC, place, length), 0)
@@ -81,7 +82,7 @@ class Spool:
 
     def _rows(self, source: Source, definitions: Definitions) -> Any:
         if _in_array(source.rows):
-            return self._array(np.asarray(source.rows))
+            return self._array(np.asarray(source.rows), source.shards)
         places = []
         for shard in range(len(source.shards)):
             rows = source.shard_rows(shard)
@@ -92,9 +93,13 @@ class Spool:
             places.append(self._parts(parcel))
         return places
 
-    def _array(self, rows: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-        """Write an array in its own order, block by block."""
-        order: Any = "F" if rows.flags.f_contiguous and not rows.flags.c_contiguous else "C"
+    def _array(self, rows: np.ndarray[Any, Any], shards: Iterable[range]) -> tuple[Any, ...]:
+        """Write an array in its own order, shard by shard."""
+        order = "F" if rows.flags.f_contiguous and not rows.flags.c_contiguous else "C"
+        return rows.dtype, rows.shape[1:], order, [self._lines(pick(rows, shard), order) for shard in shards]
+
+    def _lines(self, rows: np.ndarray[Any, Any], order: str) -> int:
+        """Write the rows of a shard, block by block, and return where they lie."""
         lines = rows.T if order == "F" else rows
         place = self.at
         step = max(1, _BLOCK * len(lines) // max(1, lines.nbytes)) if lines.ndim else 1
@@ -102,7 +107,7 @@ class Spool:
             block = np.ascontiguousarray(lines[first : first + step])
             self._append(block.reshape(-1).view(np.uint8).data if block.nbytes else b"")
         self.at += -self.at % ALIGN
-        return rows.dtype, rows.shape, order, place
+        return place
 
     def _parts(self, parts: Iterable[Buffer]) -> tuple[int, int]:
         """Write buffers one after another and return where they lie."""
@@ -173,30 +178,29 @@ class SpoolReader:
         rows = self.rows_of(shard)
         weights = None
         if self.weights is not None:
-            weights = np.ascontiguousarray(self._checked(1, self._array(self.weights), shard))
+            weights = np.ascontiguousarray(self._checked(1, self.weights, shard))
         return encode_shard(shard, rows, positions, self.encoder, self.pieces[shard], weights)
 
     def rows_of(self, shard: int) -> Any:
         """Return the rows of one shard, in shard order; CorruptedRows if they are not those that were written."""
         if not isinstance(self.rows, list):
-            return self._checked(0, self._array(self.rows), shard)
+            return self._checked(0, self.rows, shard)
         try:
             return self.definitions.open(self._at(*self.rows[shard]))
         except AlteredPayload:
             raise _changed(shard) from None
 
-    def _checked(self, which: int, array: np.ndarray[Any, Any], shard: int) -> np.ndarray[Any, Any]:
-        part: np.ndarray[Any, Any] = pick(array, self.shards[shard])
+    def _checked(self, which: int, form: tuple[Any, ...], shard: int) -> np.ndarray[Any, Any]:
+        dtype, columns, order, places = form
+        part: np.ndarray[Any, Any] = np.ndarray(
+            (len(self.shards[shard]), *columns), dtype, self.map, places[shard], order=order
+        )
         if words_of(part) != self.sums[which][shard]:
             raise _changed(shard)
         return part
 
     def _at(self, place: int, length: int) -> memoryview:
         return self.map[place : place + length]
-
-    def _array(self, form: tuple[Any, ...]) -> np.ndarray[Any, Any]:
-        dtype, shape, order, place = form
-        return np.ndarray(shape, dtype, self.map, place, order=order)
 
 
 def _changed(shard: int) -> CorruptedRows:
