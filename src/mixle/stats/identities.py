@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class Watch:
         self.kept: tuple[np.ndarray, np.ndarray] | None = None
         self.due: tuple[np.ndarray, np.ndarray, Callable[[], np.ndarray]] | None = None
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         self._before, _state.watch = current(), self
         return self
 

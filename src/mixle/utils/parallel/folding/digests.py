@@ -25,6 +25,8 @@ MASK = (1 << 64) - 1
 PIECE = 1 << 15  # words
 PLAIN = {str, int, float, bool, type(None), bytes}
 BARE = {*PLAIN, tuple}
+_GET_STATE: Any = Serializable.__getstate__
+_REDUCE: Any = object.__reduce_ex__
 
 
 def rows_digest(shard: Shard) -> str:
@@ -253,7 +255,7 @@ def _bare(value: Any) -> Any:
         return value.dtype.str, value.shape, value.tobytes()
     if kind in PLAIN:
         return value
-    if kind.__getstate__ is Serializable.__getstate__ and kind.__reduce_ex__ is object.__reduce_ex__:
+    if kind.__getstate__ is _GET_STATE and kind.__reduce_ex__ is _REDUCE:
         state = [kind.__module__, kind.__qualname__]
         for name, one in value.__dict__.items():
             if not name.startswith("_cached"):
