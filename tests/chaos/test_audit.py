@@ -289,12 +289,12 @@ class Bomb:
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (lambda folder: None, "TypeError: the hook returned NoneType, not bytes"),
-        (lambda folder: "text", "TypeError: the hook returned str, not bytes"),
+        (lambda folder: None, "TypeError: the hook returned NoneType, it must return bytes"),
+        (lambda folder: "text", "TypeError: the hook returned str, it must return bytes"),
         (lambda folder: b"", "ValueError"),
         (lambda folder: b"garbage", ""),
         (lambda folder: pickle.dumps(3), "TypeError"),
-        (lambda folder: pickle.dumps(("many", 1)), "TypeError: a count is a number, not a str"),
+        (lambda folder: pickle.dumps(("many", 1)), "TypeError: a count must be a number, not a str"),
         (lambda folder: pickle.dumps((1.0, Bomb(folder))), "PayloadError: posix.mkdir is not called"),
     ],
 )

@@ -232,6 +232,22 @@ def test_signed_features_that_cancel_are_measured_by_their_size():
     assert rounds.broken(model, results) == [0]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_that_cancel_in_each_component_raise_no_alarm(seed):
+    """Components that are nearly flat share each row: not only the total but every sum nearly cancels."""
+    angles = np.random.RandomState(seed).vonmises(0.0, 2.0, 50)
+    around = np.concatenate([angles, angles + np.pi, -angles, np.pi - angles])
+    rows = np.random.RandomState(seed).permutation(np.remainder(around + np.pi, 2.0 * np.pi) - np.pi)
+    rounds = Rounds(rows, st.MixtureEstimator([st.VonMisesEstimator()] * 2), shards=1)
+    model = st.MixtureDistribution(
+        [st.VonMisesDistribution(0.4, 1e-6), st.VonMisesDistribution(-0.3, 1e-6)], [0.5, 0.5]
+    )
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    sums = results[0].value.slots[0].sums
+    assert (np.abs(sums) < 1e-5 * rounds.invariants.sizes[0].slots[0].sums).all()
+
+
 def test_a_scatter_that_is_summed_again_far_from_zero_keeps_its_mean():
     """Its second pass is about a mean that was rounded: what that took away is not lost."""
     rows = 1.7e9 + np.random.RandomState(4).normal(size=200)

@@ -1,6 +1,7 @@
 """Parts of the audit on their own: cores, evidence, rows and models as received, the driver's own work."""
 
 import os
+import socket
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,6 +19,9 @@ from mixle.utils.parallel.policies.driver import DriverChecks
 from mixle.utils.parallel.policies.evidence import Evidence
 from mixle.utils.parallel.policies.intake import Intake
 from mixle.utils.parallel.sdc_audit import AuditedMPEncodedData
+from mixle.utils.parallel.transports.process import wire
+from mixle.utils.parallel.transports.process.parcels import Definitions
+from mixle.utils.parallel.transports.process.worker import Birth, Worker
 
 ROWS = np.random.RandomState(2).normal(size=60) + np.repeat([0.0, 6.0], 30)
 EST = MixtureEstimator([GaussianEstimator()] * 2)
@@ -193,6 +197,37 @@ def test_a_flipped_bit_that_leaves_the_statistic_as_it_is_ends_no_check_of_model
         assert (alarm.check, alarm.outcome) == ("model", "confirmed by the driver")
         found.begin(task)
         assert found.mend(task, {1: replace(computed(task, 1), receipt=told)}, number + 1) == []
+
+
+def test_of_a_worker_with_another_model_no_second_computation_is_believed():
+    """It says so with the last of its shards only."""
+    task, found, _ = intake(computed, None)
+    seconds = {shard: replace(computed(task, shard), receipt={**computed(task, shard).receipt}) for shard in (0, 1)}
+    seconds[1].receipt["model"] = 17
+    assert found.believed(seconds) == {}
+    seconds[0].receipt["worker"] = 1
+    assert found.believed(seconds) == {0: seconds[0]}
+    seconds[1].receipt["model"] = found.model
+    assert found.believed(seconds) == seconds
+    assert found.believed({1: corrupted(task, 1)}) == {}
+
+
+def test_a_worker_reads_a_task_anew_unless_the_frame_before_had_it():
+    here, there = socket.socketpair()
+    with here, there:
+        worker, sender = Worker(Birth(0, 0, -1, -1), here), Definitions()
+
+        def opened(flags, checked=4):
+            parcel = memoryview(b"".join(map(bytes, sender.parcel(Accumulate(EST, START, True, checked)))))
+            return worker.open(wire.Head(wire.TASK, flags, 0, -1, 1, len(parcel)), parcel, None)
+
+        first = opened(0)
+        assert opened(wire.SAME) is opened(wire.SAME) is first
+        anew = opened(0)  # sent again, since the worker's copy changed, say
+        assert anew is not first
+        assert opened(wire.SAME, 5).checked == 5
+        assert opened(wire.SAME) is not anew
+        assert opened(0, None) is not opened(wire.SAME, None)
 
 
 # The driver's own work

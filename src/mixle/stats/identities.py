@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,7 +24,8 @@ __all__ = ["Watch", "current", "sizes_wanted", "sizing", "watching"]
 
 BOUND = 64.0  # units of the precision that is computed in
 #: One block in so many is checked; which ones moves on with the phase, so that all are in so many rounds.
-SUMS, CROSS = 16, 128
+SUMS, CROSS = 16, 128  # the latter a multiple of the former
+_EMPTY, _TOLD = np.empty((0, 0)), np.ones(0, bool)
 
 _state = threading.local()
 
@@ -47,57 +48,64 @@ class Watch:
     """
 
     def __init__(self, phase: int) -> None:
-        self.phase, self.worst, self.checked = phase, 0.0, 0
-        self._turn, self._bound = 0, BOUND * FLOAT64.unit
-        self._e = self._size = np.empty((0, 0))
-        self._told = np.ones(0, bool)
-        self._kept: tuple[np.ndarray, np.ndarray] | None = None
-        self._due: tuple[np.ndarray, np.ndarray, Callable[[], np.ndarray]] | None = None
+        self.worst, self.checked = 0.0, 0
+        self._turn, self._bound = phase, BOUND * FLOAT64.unit
+        self._e = self._size = _EMPTY
+        self._told = _TOLD
+        #: What is left to check of the block that was last scored, if it is its turn: its statistics, its densities.
+        self.kept: tuple[np.ndarray, np.ndarray] | None = None
+        self.due: tuple[np.ndarray, np.ndarray, Callable[[], np.ndarray]] | None = None
+
+    def __enter__(self) -> Self:
+        self._before, _state.watch = current(), self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _state.watch = self._before
 
     def scored(self, e: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
         """Check ``out = e @ f`` (K, n) of a block, if it is its turn."""
-        self._turn += 1
+        self.kept = self.due = None
+        self._turn = turn = self._turn + 1
+        if turn % SUMS:
+            return
         self._bound = BOUND * (FLOAT64 if out.dtype == FLOAT64.dtype else FLOAT32).unit
-        turn = self._turn + self.phase
-        self._kept = self._due = None
         if turn % CROSS == 0:
             copy = _scratch("copy", out.size).reshape(out.shape)
             np.copyto(copy, out)
-            self._kept = e, copy
-        if turn % SUMS:
-            return
+            self.kept = e, copy
         ones = _scratch("ones", out.shape[1])
         if e is not self._e:
             self._e, self._size = e, np.abs(e)
             self._told = np.isfinite(e).all(axis=1)  # a variance that underflowed leaves no identity
         sums = f @ ones
         expected, scale = e @ sums, self._size @ np.abs(sums)
-        self._due = expected, scale, lambda: np.asarray(self._size @ (np.abs(f) @ ones))
+        self.due = expected, scale, lambda: np.asarray(self._size @ (np.abs(f) @ ones))
         self.checked += 1
-        self._note(out @ ones - expected, *self._due[1:])
+        self._note(out @ ones - expected, *self.due[1:])
 
     def labelled(self, table: np.ndarray, rows_of: Any) -> None:
         """Note what a table (L, K) adds to the block that was last scored, `rows_of` (L, n) being its rows' labels."""
-        if self._due is None:
+        if self.due is None:
             return
-        expected, scale, terms = self._due
+        expected, scale, terms = self.due
         counts = rows_of @ _scratch("ones", rows_of.shape[1])
         more = counts @ np.abs(table)
-        self._due = expected + counts @ table, scale + more, lambda: terms() + more
+        self.due = expected + counts @ table, scale + more, lambda: terms() + more
 
     def used(self, out: np.ndarray, whole: bool) -> None:
         """Check the log-densities (K, n) of the block that was last scored once more, where they are used.
 
         `whole` tells that nothing was added to them but what `scored` and `labelled` know.
         """
-        due, self._due = self._due, None
+        due, self.due = self.due, None
         if due is not None and whole:
             expected, scale, terms = due
             self._note(out @ _scratch("ones", out.shape[1]) - expected, scale, terms)
 
     def gathered(self, s: np.ndarray, f: np.ndarray, r: np.ndarray) -> None:
         """Check ``s = r @ f.T`` (K, P) of the block that was last scored, if its log-densities were kept."""
-        kept, self._kept = self._kept, None
+        kept, self.kept = self.kept, None
         if kept is None or kept[1].shape != r.shape:
             return
         e, scores = kept
@@ -124,8 +132,7 @@ class Watch:
             self.worst = worst
 
 
-@contextmanager
-def watching(phase: int) -> Iterator[Watch]:
+def watching(phase: int) -> Watch:
     """Check the identities of every E-step that this thread runs meanwhile.
 
     Examples
@@ -138,12 +145,7 @@ def watching(phase: int) -> Iterator[Watch]:
     >>> watch.checked, watch.worst <= 1.0
     (1, True)
     """
-    watch = Watch(phase)
-    before, _state.watch = current(), watch
-    try:
-        yield watch
-    finally:
-        _state.watch = before
+    return Watch(phase)
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class Gather:
             standing = block is not None
             block = self.features.fill(start, stop) if block is None else block
             each(partial(self._add_tile, block, r), self.tiles)
-            if self.watch is not None and standing and len(self.tiles) == 1:
+            if self.watch is not None and self.watch.kept is not None and standing and len(self.tiles) == 1:
                 self.watch.gathered(self._part, block, r)
         else:
             for g, group in enumerate(self.groups):

@@ -112,8 +112,9 @@ class Walk:
 
     def check_scores(self, out: np.ndarray) -> None:
         """Let a watch look at the log-densities (K, n) of a block where they are used, before more is added."""
-        if self.natural.watch is not None:
-            self.natural.watch.used(out, self.natural.whole and not (self.general.parts or self._masked))
+        watch = self.natural.watch
+        if watch is not None and watch.due is not None:
+            watch.used(out, self.natural.whole and not (self.general.parts or self._masked))
 
     def label_table(self) -> np.ndarray | None:
         """Return what `score_block` writes for each label (K, L) where a row is one label; else None."""

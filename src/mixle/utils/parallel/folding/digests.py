@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import io
 import marshal
-import operator
 import pickle
 import weakref
 import zlib
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mixle.errors import PayloadError
+from mixle.stats.serialize import Serializable
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.shards import Chunk, Shard
@@ -25,6 +24,9 @@ __all__ = ["lies_in", "model_digest", "rows_digest", "sealed", "words_of"]
 MASK = (1 << 64) - 1
 PIECE = 1 << 15  # words
 PLAIN = {str, int, float, bool, type(None), bytes}
+BARE = {*PLAIN, tuple}
+_GET_STATE: Any = Serializable.__getstate__
+_REDUCE: Any = object.__reduce_ex__
 
 
 def rows_digest(shard: Shard) -> str:
@@ -44,12 +46,19 @@ def rows_digest(shard: Shard) -> str:
     """
     xor = total = 0
     for chunk in shard.chunks:
-        parts = _known.get(chunk)
-        if parts is None:
-            parts = _known[chunk] = [_Words(part) for part in _parts((chunk.payload, chunk.weights))]
-        for part in parts:
+        held = _known.get(id(chunk))
+        if held is None:
+            held = _Held(chunk, _parts((chunk.payload, chunk.weights)))
+        xor, total = xor ^ held.salt, total + held.size
+        for piece in held.pieces:
+            xor ^= int(_xor(piece))
+            total += int(_sum(piece))
+        if held.texts:
+            one, two = held.read()
+            xor, total = xor ^ one, total + two
+        for part in held.scattered:
             one, two = part.added_up()
-            xor, total = xor ^ one ^ part.salt, total + two + part.size
+            xor, total = xor ^ one, total + two
     return f"{xor & MASK:016x}{total & MASK:016x}"
 
 
@@ -87,12 +96,11 @@ def lies_in(chunk: Chunk, arena: np.ndarray, arrays: Container[int]) -> None:
     arrays : container of int
         The `id` of each array that lies there.
     """
-    held = list(_parts((chunk.payload, chunk.weights)))
-    inside = [part for part in held if id(part) in arrays]
-    words = _Words(arena)
-    words.size = sum(part.nbytes for part in inside)  # as if each were read on its own
-    words.salt = functools.reduce(operator.xor, (part.nbytes for part in inside), 0)
-    _known[chunk] = [words, *(_Words(part) for part in held if id(part) not in arrays)]
+    parts = list(_parts((chunk.payload, chunk.weights)))
+    inside = [part for part in parts if id(part) in arrays]
+    held = _Held(chunk, (part for part in parts if id(part) not in arrays))
+    held.pieces += _pieces(arena)
+    held.count(inside)  # as if each were read on its own
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -126,16 +134,52 @@ def _items(value: Any) -> list[Any]:
     return []
 
 
-class _Words:
-    """Where the words of one part lie. They count without their order, so that whole ones may lie anyhow."""
+class _Held:
+    """Where what a chunk holds lies: words in one piece, text and plain values, and what lies otherwise."""
 
-    def __init__(self, part: Any) -> None:
+    def __init__(self, chunk: Chunk, parts: Iterable[Any]) -> None:
+        place = id(chunk)
+        _known[place] = self
+        self.owner = weakref.ref(chunk, lambda _: _known.pop(place, None))
+        self.pieces: list[np.ndarray] = []
+        self.texts: list[Any] = []
+        self.seen: tuple[bytes, int, int] = b"", 0, 0
+        self.scattered: list[_Words] = []
+        self.size = self.salt = 0
+        for part in parts:
+            if not isinstance(part, np.ndarray):
+                self.texts.append(part)
+                continue
+            self.count([part])
+            words = _Words(part)
+            if words.words is not None and not len(words.rest):
+                self.pieces += _pieces(words.words)
+            else:
+                self.scattered.append(words)
+
+    def count(self, arrays: Iterable[np.ndarray]) -> None:
+        """Let the sizes of arrays count."""
+        for array in arrays:
+            self.size, self.salt = self.size + array.nbytes, self.salt ^ array.nbytes
+
+    def read(self) -> tuple[int, int]:
+        """Return two checksums of the text and the plain values as they stand now."""
+        # a version without references: equal text gives equal bytes; named tuples are not among its types
+        text = marshal.dumps([one if type(one) in BARE else tuple(one) for one in self.texts], 2)
+        before, one, two = self.seen
+        if text != before:  # comparing is cheaper
+            one, two = zlib.crc32(text), zlib.adler32(text)
+            self.seen = text, one, two
+        return one, two
+
+
+class _Words:
+    """Where the words of one array lie. They count without their order, so that whole ones may lie anyhow."""
+
+    def __init__(self, part: np.ndarray) -> None:
         self.part = part
-        self.size = self.salt = part.nbytes if isinstance(part, np.ndarray) else 0
         self.words: np.ndarray | None = None
         self.rest = np.empty(0, np.uint8)
-        if not isinstance(part, np.ndarray):
-            return
         if part.flags.f_contiguous and part.dtype.itemsize % 8 == 0:
             part = part.T
         if part.flags.c_contiguous:
@@ -150,10 +194,6 @@ class _Words:
         """Return xor and sum of the words as they stand now."""
         if self.words is not None:
             return _both(self.words, self.rest)
-        if not isinstance(self.part, np.ndarray):
-            # a version without references: equal text gives equal bytes; named tuples are not among its types
-            text = marshal.dumps(self.part if type(self.part) in PLAIN else tuple(self.part), 2)
-            return zlib.crc32(text), zlib.adler32(text)
         xor = total = 0
         for start in range(0, len(self.part), self.step):
             one, two = _both(*_whole(np.ascontiguousarray(self.part[start : start + self.step])))
@@ -161,7 +201,13 @@ class _Words:
         return xor, total
 
 
-_known: weakref.WeakKeyDictionary[Chunk, list[_Words]] = weakref.WeakKeyDictionary()
+_known: dict[int, _Held] = {}  # by the id of the chunk, as long as that lives
+_xor, _sum = np.bitwise_xor.reduce, np.add.reduce
+
+
+def _pieces(words: np.ndarray) -> list[np.ndarray]:
+    """Return words in pieces that the second look finds in the cache."""
+    return [words[start : start + PIECE] for start in range(0, len(words), PIECE)]
 
 
 def _whole(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -173,10 +219,9 @@ def _whole(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _both(words: np.ndarray, rest: np.ndarray) -> tuple[int, int]:
     xor = total = int.from_bytes(rest.tobytes(), "little") if len(rest) else 0
-    for start in range(0, len(words), PIECE):  # so that the second look finds the piece in the cache
-        piece = words[start : start + PIECE]
-        xor ^= int(np.bitwise_xor.reduce(piece))
-        total += int(np.add.reduce(piece))
+    for piece in _pieces(words):
+        xor ^= int(_xor(piece))
+        total += int(_sum(piece))
     return xor, total
 
 
@@ -195,6 +240,32 @@ def _stream(model: Any) -> bytes:
     pickler.fast = True  # no memo: whether equal text is one object differs between a model and its copy
     pickler.dump(model)
     return file.getvalue()
+
+
+def _bare(value: Any) -> Any:
+    """Return what is pickled for a value as plain data: that of this library quickly, all else as its pickle."""
+    kind = type(value)
+    if kind is dict:
+        if _only_plain(value.values()) and _only_plain(value):
+            return value
+        return [(_bare(key), one if type(one) in PLAIN else _bare(one)) for key, one in value.items()]
+    if kind is tuple or kind is list:
+        return value if _only_plain(value) else kind([one if type(one) in PLAIN else _bare(one) for one in value])
+    if kind is np.ndarray and not value.dtype.hasobject:
+        return value.dtype.str, value.shape, value.tobytes()
+    if kind in PLAIN:
+        return value
+    if kind.__getstate__ is _GET_STATE and kind.__reduce_ex__ is _REDUCE:
+        state = [kind.__module__, kind.__qualname__]
+        for name, one in value.__dict__.items():
+            if not name.startswith("_cached"):
+                state += name, one if type(one) in PLAIN else _bare(one)
+        return state
+    return _stream(value)
+
+
+def _only_plain(values: Iterable[Any]) -> bool:
+    return PLAIN.issuperset(map(type, values))
 
 
 def model_digest(model: Any) -> int | None:
@@ -216,7 +287,7 @@ def model_digest(model: Any) -> int | None:
     if model is None:
         return None
     try:
-        stream = _stream(model)
+        stream = marshal.dumps(_bare(model), 2)
     except Exception:  # noqa: BLE001 - a user's class that does not pickle by name
         return None
     return None if b"__main__" in stream else zlib.crc32(stream)

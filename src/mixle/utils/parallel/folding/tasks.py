@@ -135,8 +135,8 @@ class Accumulate:
         Also sum the log-density of `model`; accumulators with `seq_update_scored` do it in the same pass.
     checked : int or None
         Number of the round, to check on the way what `mixle.stats.identities` knows (on other blocks each round) and to
-        take the `rows_digest` afterwards: receipts then have ``identities``, the largest residual in units of its
-        bound, and ``rows``.
+        take the `rows_digest` afterwards: receipts then have ``rows`` and, unless all residuals
+        are small at first sight, ``identities``: the largest one in units of its bound.
     precision : str
         "float64", or "float32" for what `mixle.stats.precision` tells.
     """
@@ -156,7 +156,9 @@ class Accumulate:
 
         with watching(self.checked + 5 * shard.id) as watch, _precise(self.precision):
             value, density, rows, weight, receipt = self._sum(shard, at)
-        receipt = {**receipt, "identities": watch.worst, "rows": rows_digest(shard)}
+        receipt = {**receipt, "rows": rows_digest(shard)}
+        if watch.worst:
+            receipt["identities"] = watch.worst
         return value, density, rows, weight, receipt
 
     def received(self) -> int | None:

@@ -223,7 +223,7 @@ class Audit(Policy):
         if self.invariants:
             self.alarms += self._intake.contest(task, seconds, self.round + 1)
             self.alarms += self._intake.mend(task, results, self.round + 1)
-            seconds = {shard: result for shard, result in seconds.items() if self.sound(result)}
+            seconds = self._intake.believed(seconds)
             unbalanced = self._invariants.broken(task, results, self._at_home)
         makers = {shard: worker_of(results[shard], self.inner) for shard in unbalanced}
         results.update(kept := self._hold(task, chosen, results, seconds, self.quarantine, unbalanced))

@@ -127,8 +127,10 @@ class Hearing:
         own = self.policy.recompute(self.task, shard)
         return own if own is None or self.policy.sound(own) else None
 
-    def _ask(self, shards: Iterable[int], role: str, barred: Mapping[int, set[int]]) -> dict[int, Ballot]:
+    def _ask(self, shards: Collection[int], role: str, barred: Mapping[int, set[int]]) -> dict[int, Ballot]:
         """Let a worker other than those barred compute each shard; shards for which nobody could are missing."""
+        if not shards:
+            return {}
         assignment: dict[int, list[int]] = {}
         live = live_workers(self.transport)
         for shard in shards:

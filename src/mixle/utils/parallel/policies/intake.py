@@ -123,6 +123,12 @@ class Intake:
             self.model = None
         return alarms
 
+    def believed(self, seconds: Mapping[int, Result]) -> dict[int, Result]:
+        """Return the second computations that were made from the right rows and the right model."""
+        misled = self._misled(seconds)
+        right = {shard: one for shard, one in seconds.items() if self._right_rows(one)}
+        return {shard: one for shard, one in right.items() if worker_of(one, self.transport) not in misled}
+
     def _misled(self, results: Mapping[int, Result]) -> set[int]:
         """Return the workers that have another model: what one says of its last shard goes for all."""
         return {worker_of(one, self.transport) for one in results.values() if not self._right_model(one)}

@@ -17,175 +17,36 @@ they are told by recomputation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mixle.utils.parallel.folding.tasks import Accumulate, Sizes
+from mixle.utils.parallel.policies.conservation import BLOCK, Wanted, chain_residual, form, limit, residual
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result
 
 __all__ = ["Invariants", "chain_residual", "limit", "residual"]
 
-UNIT = 2.0**-53
-SINGLE = 2.0**29  # units of float32 in those
-BLOCK = 2048  # rows per block of the E-step
+REMEMBERED = 64  # sets of shards whose sums are kept laid out
 TRIES = 3  # components that are tried for the right-hand side
 
+MISFIT = (ValueError, IndexError, TypeError, AttributeError)  # what numbers of other shapes than the data's lead to
+
 Compute = Callable[[Accumulate, list[int]], Mapping[int, "Result"]]
-
-
-def limit(rows: int, precision: str = "float64") -> float:
-    """Return the largest residual that rounding explains, in units of 2^-53: ``32 + 4 √blocks``, 2^29 times in float32.
-
-    Examples
-    --------
-    >>> limit(8192)
-    40.0
-    """
-    return (SINGLE if precision == "float32" else 1.0) * (32.0 + 4.0 * math.sqrt(math.ceil(rows / BLOCK)))
-
-
-def residual(statistic: Any, data: Any, weight: float, sizes: Any = None) -> float:
-    """Return how far a stacked statistic is from the data's own, in units of 2^-53 of the terms added up.
-
-    Parameters
-    ----------
-    statistic, data : StackedStatistic
-        Of K components, and of one component that owns all rows.
-    weight : float
-        Weight of the rows.
-    sizes : StackedStatistic, optional
-        Of one component, from features without their signs: what the sums of linear features are measured by. Sums
-        that nearly cancel are wrong by more than a rounding of themselves.
-
-    Returns
-    -------
-    float
-        The largest residual of all sums; NaN if one of them is NaN.
-    """
-    return float(residuals([statistic], [data], np.array([weight]), [data if sizes is None else sizes])[0])
-
-
-def residuals(statistics: Sequence[Any], data: Sequence[Any], weights: np.ndarray, sizes: Sequence[Any]) -> np.ndarray:
-    """Return `residual` of several statistics (S,), whose arrays have equal shapes and whose tables equal labels."""
-    with np.errstate(all="ignore"):  # corrupted numbers may be of any size
-        counts = np.array([one.counts for one in statistics])
-        found = [_ratio(np.add.reduce(counts, axis=1) - weights, weights)]
-        for ours, theirs, terms in zip(
-            *(zip(*(one.slots for one in many), strict=True) for many in (statistics, data, sizes)), strict=True
-        ):
-            kind = type(ours[0]).__name__
-            if kind == "LinearSums":
-                found += _linear(ours, theirs, terms)
-            elif kind in _MEASURES:
-                found += _MEASURES[kind](ours, theirs)
-        return np.asarray(np.maximum.reduce(found))
-
-
-def _ratio(error: Any, scale: Any) -> np.ndarray:
-    """Return max |error| / (unit · scale) of each statistic (S,); an error where nothing was added up is infinite."""
-    error, scale = np.abs(error), np.abs(scale)
-    ratio = np.where(error == 0.0, 0.0, error / (UNIT * scale))
-    return np.asarray(np.max(ratio.reshape(len(ratio), -1), axis=1, initial=0.0))
-
-
-def _field(slots: Sequence[Any], name: str) -> np.ndarray:
-    return np.array([getattr(slot, name) for slot in slots], float)
-
-
-def _linear(ours: Sequence[Any], theirs: Sequence[Any], sizes: Sequence[Any]) -> list[np.ndarray]:
-    weight, wanted = _field(theirs, "weight")[:, 0], _field(theirs, "sums")[:, 0]
-    given, own = _field(ours, "sums"), np.abs(_field(sizes, "sums")[:, 0])
-    terms = np.maximum(np.add.reduce(np.abs(given), axis=1), own) + own
-    total = np.add.reduce(_field(ours, "weight"), axis=1)
-    return [_ratio(total - weight, weight), _ratio(np.add.reduce(given, axis=1) - wanted, terms)]
-
-
-def _gates(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
-    found = []
-    for name in ours[0]._fields:
-        wanted = _field(theirs, name)[:, 0]
-        found.append(_ratio(np.add.reduce(_field(ours, name), axis=1) - wanted, wanted))
-    return found
-
-
-def _codes(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
-    sums, wanted = np.add.reduce(_field(ours, "counts"), axis=1), _field(theirs, "counts")[:, 0]
-    names, others = ours[0].labels, theirs[0].labels
-    if names != others:
-        place = {label: i for i, label in enumerate(names)}
-        if place.keys() != set(others):
-            return [np.full(len(sums), math.inf)]
-        sums = sums[:, [place[label] for label in others]]
-    return [_ratio(sums - wanted, wanted)]
-
-
-def _moments(ours: Sequence[Any], theirs: Sequence[Any]) -> list[np.ndarray]:
-    """Compare weight, mean and scatter about the data's own mean, so that an offset costs no digits."""
-    weight, total = _field(ours, "weight"), _field(theirs, "weight")[:, 0]
-    found = [_ratio(np.add.reduce(weight, axis=1) - total, total)]
-    if not total.all():  # of a shard without weight there are no means
-        return found
-    w, total = weight[:, :, None], total[:, None]
-    shift, scatter, own = _field(ours, "shift"), _field(ours, "scatter"), _field(theirs, "shift")[:, 0]
-    delta = (_field(ours, "centre") - _field(theirs, "centre")) + (shift - own[:, None])
-    full = scatter.ndim == 4
-    diagonal = np.diagonal(scatter, axis1=2, axis2=3) if full else scatter
-    second = np.add.reduce(diagonal + w * (np.square(shift) + np.square(delta)), axis=1)
-    second = second + total * np.square(own)
-    spread = np.sqrt(total * second)
-    steps = np.add.reduce(w * (np.abs(shift) + np.abs(delta)), axis=1) + np.abs(total * own)
-    # full scatters are turned to the model's axes and back, a product on each side that costs digits
-    changes = 8.0 * second.shape[1] if full else 1.0
-    found.append(_ratio(np.add.reduce(w * delta, axis=1), changes * (spread + steps)))
-    wanted = _field(theirs, "scatter")[:, 0]
-    if full:
-        between = np.swapaxes(w * delta, 1, 2) @ delta
-        error = np.add.reduce(scatter, axis=1) + between - wanted
-        return [*found, _ratio(error, changes * np.sqrt(second[:, :, None] * second[:, None, :]))]
-    error = np.add.reduce(diagonal + w * np.square(delta), axis=1) - wanted
-    return [*found, _ratio(error, second + wanted)]
-
-
-def chain_residual(statistic: Any) -> float:
-    """Return how far the counts of a hidden chain are from each other, in units of 2^-53 of the terms added up.
-
-    Every element but the first is moved to: counts of states less initial counts are the column sums of the counts of
-    transitions.
-    """
-    with np.errstate(all="ignore"):
-        state, first = np.asarray(statistic.state_counts), np.asarray(statistic.init_counts)
-        moves = np.asarray(statistic.trans_counts)
-        total = np.add.reduce(np.abs(state))
-        found = [_ratio((state - first - np.add.reduce(moves, axis=0))[None], total)[0]]
-        if hasattr(statistic.emissions, "counts"):
-            found.append(_ratio((state - statistic.emissions.counts)[None], total)[0])
-        return float(np.max(np.array(found)))
 
 
 def _largest(one: float, other: float) -> float:
     return max(one, other) if math.isfinite(one) and math.isfinite(other) else math.inf
 
 
-def _form(statistic: Any) -> tuple[Any, ...]:
-    """Return what must be equal of statistics that are looked at together: shapes and tables."""
-    form: list[Any] = [statistic.counts.shape]
-    for slot in statistic.slots:
-        kind = type(slot).__name__
-        if kind == "CodeCounts":
-            form += slot.labels, slot.counts.shape
-        elif kind == "LinearSums" or kind in _MEASURES:
-            form += map(np.shape, slot)
-    return tuple(form)
-
-
 def _data_form(data: Any) -> tuple[Any, ...]:
-    """Return `_form` of the data's own sums, and which of them there is any weight behind."""
+    """Return `form` of the data's own sums, and which of them there is any weight behind."""
     weighed = [bool(np.any(slot[0])) for slot in data.slots if type(slot).__name__ == "Moments"]
-    return *_form(data), *weighed
+    return *form(data), *weighed
 
 
 def _tree(value: Any) -> Any:
@@ -208,13 +69,6 @@ def _terms(result: Result) -> int:
     return max(result.rows, int(total)) if math.isfinite(total) else result.rows
 
 
-_MEASURES: dict[str, Callable[[Sequence[Any], Sequence[Any]], list[np.ndarray]]] = {
-    "OptionalWeights": _gates,
-    "CodeCounts": _codes,
-    "Moments": _moments,
-}
-
-
 class Invariants:
     """The data's own sums of each shard, and the check of a round against them."""
 
@@ -222,10 +76,11 @@ class Invariants:
         self.key: Any = None
         self.data: dict[int, tuple[float, Any]] = {}
         self.sizes: dict[int, Any] = {}
-        self.forms: dict[int, tuple[Any, ...]] = {}
         self.slack: dict[int, float] = {}
         self.last: dict[int, float] = {}
-        self.total: tuple[float, Any, Any] | None = None
+        self.total: tuple[int, Wanted] | None = None
+        self.alike: dict[tuple[int, ...], list[list[int]]] = {}
+        self.wanted: dict[tuple[int, ...], Wanted] = {}
         self.whole = False
         self.precision = "float64"
 
@@ -242,18 +97,23 @@ class Invariants:
             ``compute(task, shards)`` returns results by shard; asked once, for the right-hand sides.
         """
         self.precision = getattr(task, "precision", "float64")
-        known = {shard: tree for shard, result in results.items() if (tree := _tree(result.value)) is not None}
-        if known:
-            key = (next(iter(known.values())), task.estimator.__class__)
-            if key != self.key:
-                self.key, self.slack, self.forms, self.total = key, {}, {}, None
-                self.data, self.sizes = _right_hand_sides(task, known, compute)
+        tree = next((tree for result in results.values() if (tree := _tree(result.value)) is not None), None)
+        if tree is not None and (tree, task.estimator.__class__) != self.key:
+            self._learn(task, tree, [s for s, result in results.items() if _tree(result.value) is not None], compute)
         self.whole = bool(self.data) and not any(r.receipt.get("left_out", 0) for r in results.values())
-        sums = self._sums(results).items()
-        self.last = {shard: found / self._limit(_terms(results[shard]), results[shard].value) for shard, found in sums}
+        self.last = dict.fromkeys(results, 0.0)
+        for shard, found in self._sums(results).items():
+            self.last[shard] = found / self._limit(_terms(results[shard]), results[shard].value)
         for shard, result in results.items():
-            self.last[shard] = _largest(self.last.get(shard, 0.0), self._own(result))
+            if own := self._own(result):
+                self.last[shard] = _largest(self.last[shard], own)
         return sorted(s for s, found in self.last.items() if not found <= self.slack.get(s, 1.0))
+
+    def _learn(self, task: Accumulate, tree: Any, stacked: list[int], compute: Compute) -> None:
+        """Take the data's own sums of shards."""
+        self.key, self.slack, self.total = (tree, task.estimator.__class__), {}, None
+        self.alike, self.wanted = {}, {}
+        self.data, self.sizes = _right_hand_sides(task, stacked, compute)
 
     def _limit(self, terms: int, value: Any) -> float:
         """Return the bound of so many terms; only mixtures on their own compute in float32."""
@@ -261,36 +121,59 @@ class Invariants:
 
     def _sums(self, results: Mapping[int, Result]) -> dict[int, float]:
         """Return the residual of each shard whose sums are known, in units of 2^-53 of the terms."""
-        groups: dict[Any, list[int]] = {}
+        told = (s for s, result in results.items() if s in self.data and not result.receipt.get("left_out", 0))
         found: dict[int, float] = {}
-        for shard, result in results.items():
-            if shard in self.data and not result.receipt.get("left_out", 0):
-                try:
-                    form = self.forms.get(shard)
-                    if form is None:
-                        form = self.forms[shard] = _data_form(self.data[shard][1])
-                    groups.setdefault((_form(_stacked(result.value)), form), []).append(shard)
-                except (TypeError, AttributeError):
-                    found[shard] = math.inf
-        for shards in groups.values():
-            ours = [_stacked(results[shard].value) for shard in shards]
-            weights = np.array([self.data[shard][0] for shard in shards])
-            try:
-                data, sizes = [self.data[shard][1] for shard in shards], [self.sizes[shard] for shard in shards]
-                many = residuals(ours, data, weights, sizes).tolist()
-            except (ValueError, IndexError, TypeError, AttributeError):  # shapes that do not fit
-                many = [math.inf] * len(shards)
-            found.update(zip(shards, many, strict=True))
+        for shards in self._groups(tuple(sorted(told))):
+            found.update(self._of_group(shards, [_stacked(results[shard].value) for shard in shards]))
         return found
+
+    def _groups(self, shards: tuple[int, ...]) -> list[list[int]]:
+        """Return the shards in groups whose own sums are of one form."""
+        groups = self.alike.get(shards)
+        if groups is None:
+            by_form: dict[Any, list[int]] = {}
+            for shard in shards:
+                by_form.setdefault(_data_form(self.data[shard][1]), []).append(shard)
+            if len(self.alike) >= REMEMBERED:
+                self.alike.clear()
+            groups = self.alike[shards] = list(by_form.values())
+        return groups
+
+    def _of_group(self, shards: list[int], ours: list[Any]) -> dict[int, float]:
+        """Return the residual of each shard of a group; where shapes or tables are unlike, of each form by itself."""
+        try:
+            return dict(zip(shards, self._wanted(shards).residuals(ours).tolist(), strict=True))
+        except MISFIT:
+            found = dict.fromkeys(shards, math.inf)
+        by_form: dict[Any, list[tuple[int, Any]]] = {}
+        for shard, one in zip(shards, ours, strict=True):
+            with suppress(*MISFIT):
+                by_form.setdefault(form(one), []).append((shard, one))
+        for alike in by_form.values():
+            some = [shard for shard, _ in alike]
+            with suppress(*MISFIT):
+                found.update(zip(some, self._wanted(some).residuals([one for _, one in alike]).tolist(), strict=True))
+        return found
+
+    def _wanted(self, shards: list[int]) -> Wanted:
+        """Return what the statistics of some shards have to add up to."""
+        wanted = self.wanted.get(key := tuple(shards))
+        if wanted is None:
+            if len(self.wanted) >= REMEMBERED:
+                self.wanted.clear()
+            weights = [self.data[shard][0] for shard in shards]
+            data, sizes = [self.data[shard][1] for shard in shards], [self.sizes[shard] for shard in shards]
+            wanted = self.wanted[key] = Wanted(data, weights, sizes)
+        return wanted
 
     def _own(self, result: Result) -> float:
         """Return what a result says of itself, in units of the bound."""
-        found = float(result.receipt.get("identities", 0.0))
+        found: float = result.receipt.get("identities", 0.0)
         if not hasattr(result.value, "trans_counts"):
             return found
         try:
             return _largest(found, chain_residual(result.value) / limit(_terms(result)))
-        except (ValueError, IndexError, TypeError, AttributeError):
+        except MISFIT:
             return math.inf
 
     def total_residual(self, estimator: Any, value: Any) -> float | None:
@@ -307,12 +190,12 @@ class Invariants:
                 _merged(estimator, parts)
                 for parts in ([self.data[s][1] for s in shards], [self.sizes[s] for s in shards])
             )
-            self.total = math.fsum(self.data[shard][0] for shard in shards), data, sizes
-        weight, data, sizes = self.total
+            weight = math.fsum(self.data[shard][0] for shard in shards)
+            self.total = BLOCK * len(self.data) + math.ceil(weight), Wanted([data], [weight], [sizes])
+        terms, wanted = self.total
         try:
-            terms = BLOCK * len(self.data) + math.ceil(weight)
-            return residual(_stacked(value), data, weight, sizes) / self._limit(terms, value)
-        except (ValueError, IndexError, TypeError, AttributeError):
+            return float(wanted.residuals([_stacked(value)])[0]) / self._limit(terms, value)
+        except MISFIT:
             return math.inf
 
     def excuse(self, shards: Iterable[int]) -> None:
@@ -324,6 +207,7 @@ class Invariants:
             else:
                 self.data.pop(shard, None)
                 self.total = None
+                self.alike, self.wanted = {}, {}
 
 
 def _merged(estimator: Any, parts: list[Any]) -> Any:

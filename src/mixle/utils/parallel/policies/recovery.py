@@ -16,7 +16,7 @@ from mixle.utils.parallel.policies.speculate import TICK_S, Backups, Late, diffe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from mixle.utils.parallel.policies.exchange import Gone
+    from mixle.utils.parallel.policies.exchange import Exchange, Gone
     from mixle.utils.parallel.policies.losses import RoundReceipt
     from mixle.utils.parallel.policies.retry import Retry
 
@@ -80,7 +80,13 @@ class Recovery:
         self.backups = Backups(self.sizes) if policy.speculates else None
         self.exchange = open_exchange(policy.inner, task, assignment, everything)
         self.again = {worker: set(shards) for worker, shards in (seconds or {}).items() if worker in policy.up}
-        self.beside = open_exchange(policy.inner, task, {w: sorted(s) for w, s in self.again.items()})
+        self.beside = self._beside() if self.again else None
+
+    def _beside(self) -> Exchange:
+        """Begin what is done a second time."""
+        again = {worker: sorted(shards) for worker, shards in self.again.items()}
+        begin = getattr(self.exchange, "beside", None)  # without reading the task again
+        return open_exchange(self.policy.inner, self.task, again) if begin is None else begin(again)
 
     def results(self) -> Iterator[Result]:
         """Yield the result of every shard once.
@@ -133,7 +139,7 @@ class Recovery:
 
     def _seconds(self) -> Iterator[Result]:
         """Yield what was done beside the round; a worker lost meanwhile is started again, its shards are not."""
-        while any(self.again.values()):
+        while self.beside is not None and any(self.again.values()):
             event = self.beside.next(self._patience())
             if isinstance(event, Result):
                 worker = event.receipt.get("worker", next(w for w, s in self.again.items() if event.shard in s))
@@ -240,7 +246,8 @@ class Recovery:
                 self._give(given, keep=True)
 
     def _end(self) -> None:
-        self.beside.close()
+        if self.beside is not None:
+            self.beside.close()
         owed = {worker: shards for worker, shards in self.owed.items() if shards}
         if owed and not self.todo:
             self.policy.late.append(Late(self.exchange, owed, self.used))

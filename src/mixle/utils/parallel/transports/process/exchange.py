@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from mixle.utils.parallel.transports.process import wire
 from mixle.utils.parallel.transports.process.life import LOOK_S
 
 if TYPE_CHECKING:
@@ -77,9 +78,7 @@ class Exchange:
         self.requests: list[Request] = []
         self.told: set[Member] = set()
 
-    def give(
-        self, assignment: Mapping[int, Sequence[int]], keep: bool | None = None, armed: bool = False
-    ) -> Request | None:
+    def give(self, assignment: Mapping[int, Sequence[int]], keep: bool | None = None, flags: int = 0) -> Request | None:
         """Give shards to workers.
 
         Parameters
@@ -88,8 +87,8 @@ class Exchange:
             Shards by worker.
         keep : bool, optional
             Whether they keep the encoded rows; if not given, owners do.
-        armed : bool
-            Let workers wait for the word to go.
+        flags : int
+            Of the frames that tell them.
         """
         orders = {
             worker: [(shard, self.owns(shard, worker) if keep is None else keep) for shard in shards]
@@ -98,9 +97,15 @@ class Exchange:
         }
         if not orders:
             return None
-        request = self.supervisor.submit(self.parts, orders, armed)
+        request = self.supervisor.submit(self.parts, orders, flags)
         self.requests.append(request)
         return request
+
+    def beside(self, assignment: Mapping[int, Sequence[int]]) -> Exchange:
+        """Begin the same task anew and return its exchange; workers that are at it do not read it again."""
+        other = Exchange(self.supervisor, self.parts, self.read, self.owns)
+        other.give(assignment, flags=wire.SAME)
+        return other
 
     def next(self, timeout_s: float | None = None) -> Result | Lost | None:
         """Return what came next; None if nothing did in time.

@@ -98,7 +98,7 @@ class Supervisor(Crew):
             self.mailbox.close()
 
     def submit(
-        self, parts: Sequence[Buffer], assignment: Mapping[int, Sequence[tuple[int, bool]]], armed: bool = False
+        self, parts: Sequence[Buffer], assignment: Mapping[int, Sequence[tuple[int, bool]]], flags: int = 0
     ) -> Request:
         """Send a task to workers.
 
@@ -108,8 +108,8 @@ class Supervisor(Crew):
             The task, written once however many workers it goes to.
         assignment : mapping of int to sequence of (int, bool)
             Shards of each worker, and whether it keeps their encoded rows.
-        armed : bool
-            Let workers wait for the word to go.
+        flags : int
+            Of the frame: ``wire.ARMED`` lets workers wait for the word to go.
         """
         with self.lock:
             self.check_open()
@@ -126,7 +126,7 @@ class Supervisor(Crew):
                     self.disown(member)
                     continue
                 body = [worker.pack_orders(list(items), letter), *parts]
-                task = wire.frame(wire.TASK, body, flags=wire.ARMED * armed, request=request.number)
+                task = wire.frame(wire.TASK, body, flags=flags, request=request.number)
                 self.put(member, self._news(member) + task)
         return request
 

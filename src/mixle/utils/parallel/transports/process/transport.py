@@ -250,7 +250,9 @@ class ProcessTransport(Transport):
         parts = self._parcel(task)
         orders = {rank: [(shard, self._keeps(shard, rank)) for shard in shards] for rank, shards in assignment.items()}
         hook = self._take_hook(task)
-        request = supervisor.submit(parts, {rank: items for rank, items in orders.items() if items}, hook is not None)
+        request = supervisor.submit(
+            parts, {rank: items for rank, items in orders.items() if items}, wire.ARMED * (hook is not None)
+        )
         if hook is not None:
             supervisor.rendezvous(request, hook)
         return self._results(supervisor, request)
@@ -268,7 +270,7 @@ class ProcessTransport(Transport):
         supervisor = self._supervisor()
         exchange = Exchange(supervisor, self._parcel(task), self._read, self._keeps)
         hook = self._take_hook(task)
-        request = exchange.give(assignment, armed=hook is not None)
+        request = exchange.give(assignment, flags=wire.ARMED * (hook is not None))
         if hook is not None and request is not None:
             supervisor.rendezvous(request, hook)
         return exchange

@@ -37,6 +37,7 @@ __all__ = [
 
 TASK, REPLY, STARTED, GO, DEFINE, DROP = range(1, 7)
 ARMED = 1  # flag of a task: tell when it arrived, then wait for GO
+SAME = 2  # flag of a task: where the frame before had the same one, it need not be read again
 MAGIC = b"MXFR"
 LIMIT = 1 << 40
 SLICE = 1 << 24  # bytes read from one worker before the others are looked at

@@ -164,6 +164,7 @@ class Worker:
         self.resident: dict[int, Shard] = {}
         self.owned: set[int] = set()
         self.encoded = False
+        self.last: tuple[bytes, Any] = b"", None
 
     def serve(self) -> None:
         """Handle frames until the driver closes the pipe."""
@@ -183,7 +184,7 @@ class Worker:
         items, letter, rest = split_orders(body)
         task, fault, began = None, None, time.perf_counter()
         try:
-            task = self.definitions.open(rest if letter is None else read_letter(self.birth.files["tasks"], *letter))
+            task = self.open(head, rest, letter)
         except Exception as error:  # noqa: BLE001 - a module missing here, say: the driver's to see
             error.add_note("raised while a worker read the task")
             fault = fault_of(error)
@@ -207,6 +208,17 @@ class Worker:
             # Unpickled rows and the draws of a start leave holes in the heap that no round fills.
             system.trim_heap()
         flush_streams()
+
+    def open(self, head: wire.Head, rest: memoryview, letter: tuple[int, int] | None) -> Any:
+        """Return the task of a frame; one that the frame before had is at hand."""
+        if letter is not None:
+            self.last = b"", None
+            return self.definitions.open(read_letter(self.birth.files["tasks"], *letter))
+        text, (before, task) = bytes(rest), self.last
+        if not (head.flags & wire.SAME and text == before):
+            task = self.definitions.open(rest)
+            self.last = (text, task) if getattr(task, "checked", None) is not None else (b"", None)
+        return task
 
     def rendezvous(self, head: wire.Head) -> None:
         """Tell that the task arrived, and wait until the driver says go."""
