@@ -73,6 +73,8 @@ def lay(folder: Path, group: Group, modules: list[str]) -> None:
         "tests": [f"tests/{test}" for test in group.tests],
     }
     indented = {key: "\n".join(f"    {value}" for value in values) for key, values in lines.items()}
+    with (folder / "tests" / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write("\n__import__('sys').setrecursionlimit(5000)\n")  # a call of a mutated function takes three
     (folder / "setup.cfg").write_text(SETTINGS.format(**indented), encoding="utf-8")
 
 
