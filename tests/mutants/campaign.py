@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from groups import GROUPS, Group
+from groups import FRAMES, GROUPS, Group
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src/mixle/utils/parallel")
@@ -35,6 +35,7 @@ pytest_add_cli_args_test_selection =
 pytest_add_cli_args =
     -p
     no:cacheprovider
+{left_out}
 use_git_change_detection = false
 track_dependencies = false
 timeout_multiplier = 5
@@ -71,6 +72,7 @@ def lay(folder: Path, group: Group, modules: list[str]) -> None:
     lines = {
         "modules": [str(path_of(module)) for module in modules],
         "tests": [f"tests/{test}" for test in group.tests],
+        "left_out": [f"--deselect=tests/{test}" for test in FRAMES],
     }
     indented = {key: "\n".join(f"    {value}" for value in values) for key, values in lines.items()}
     with (folder / "tests" / "conftest.py").open("a", encoding="utf-8") as conftest:
@@ -90,7 +92,7 @@ def run_group(folder: Path, group: Group, chosen: dict[str, list[str]], children
     names = [name for sample in chosen.values() for name in sample]
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(children), *names]
     with (folder / "log").open("w", encoding="utf-8") as log:
-        env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        env = os.environ | {"PYTHONPATH": str(folder.resolve() / "mutants" / "src")}  # of processes that tests start
         ended = subprocess.run(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, check=False)
     if ended.returncode:
         tail = (folder / "log").read_text(encoding="utf-8", errors="replace")[-3000:]

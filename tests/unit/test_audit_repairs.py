@@ -94,10 +94,10 @@ def test_an_altered_reply_is_asked_for_once_more_and_told():
 
 
 @pytest.mark.parametrize(
-    ("pool", "asked"),
-    [(Altering(again=RemoteFault("AlteredPayload", "again")), [(1, 1)]), (Altering(kind="ValueError"), [])],
+    ("script", "asked"), [({"again": RemoteFault("AlteredPayload", "again")}, [(1, 1)]), ({"kind": "ValueError"}, [])]
 )
-def test_what_stays_an_error_is_handed_on_and_nothing_is_audited(pool, asked):
+def test_what_stays_an_error_is_handed_on_and_nothing_is_audited(script, asked):
+    pool = Altering(**script)
     policy, results = round_of(pool)
     assert pool.asked == asked
     assert results[1].error.message == "changed"
