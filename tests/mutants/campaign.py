@@ -62,7 +62,7 @@ def sample_of(module: str, size: int, seed: int) -> list[str]:
 def lay(folder: Path, group: Group, modules: list[str]) -> None:
     """Copy what mutmut needs into an empty folder, so that the tree itself is never changed."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    (folder / "mutants" / "src").mkdir(parents=True)  # it is on the path already when Python starts
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():

@@ -33,12 +33,12 @@ GROUPS = (
     Group(folding("dtypes named payload refusals"), unit("payload folding_parts fold_groups")),
     Group(folding("draws shards starts"), unit("shards folding_parts tasks handle_starts")),
     Group(folding("backends controls registry usage"), unit("registry folding_parts policies_keyword doctor")),
-    Group(folding("columns parquet inputs"), unit("partition_rows folding_parts handle optimize_inputs row_output transform")),
+    Group(folding("columns parquet inputs"), unit("partition_rows folding_parts optimize_inputs row_output transform")),
     Group(
         folding("build faults handle mstep observed protocol round row_output transport"),
         unit("handle folding_parts row_output registry report_handles"),
     ),
-    Group(folding("tasks"), unit("tasks folding_parts tasks_limits handle sdc_invariants")),
+    Group(folding("tasks"), unit("tasks folding_parts tasks_limits handle row_output sdc_parts")),
     Group(folding("digest digests packing"), unit("digests sdc_parts row_output checkpoint_file")),
     Group(folding("engine remote travel"), unit("engine_parts fold_groups")),
     Group(policies("canonical compare plainpickle receipts"), unit("compare plain_pickle")),
@@ -49,7 +49,7 @@ GROUPS = (
     Group(policies("intake invariants"), unit("sdc_invariants sdc_policy sdc_parts")),
     Group(
         policies("assignment elastic exchange losses recovery retry speculate"),
-        (*unit("policy_parts sdc_parts rebalance"), "chaos/test_retry.py"),
+        unit("recoveries policy_parts sdc_parts rebalance"),
     ),
     Group(policies("observe predict rebalance speeds"), unit("rebalance report_handles configure")),
 )
