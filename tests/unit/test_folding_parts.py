@@ -220,7 +220,7 @@ def test_a_frame_that_claims_to_be_deeper_than_may_be_is_refused():
         nested = [nested]
     assert payload.decode(payload.encode_bytes(nested)) == nested
     reader = payload._Reader(memoryview(bytes(64)), None)
-    with pytest.raises(PayloadError, match=f"^a payload is nested deeper than {payload.DEPTH} levels$"):
+    with pytest.raises(PayloadError, match=f"^a payload is nested deeper than {payload.DEPTH} levels"):
         reader.get(payload.DEPTH + 1)
 
 
@@ -253,9 +253,9 @@ def test_the_encoder_is_the_explicit_one_else_the_models_else_the_estimators():
     assert choose_encoder("here", model, None, None) == PlainEncoder()  # a model where an estimator is asked for
     with pytest.raises(TypeError, match=r"^here: int is not an estimator; pass one, e\.g\. model\.estimator\(\)$"):
         choose_encoder("here", 3, None, None)
-    with pytest.raises(ContractError, match=r"^here requires an encoder, model, or estimator\.$"):
+    with pytest.raises(ContractError, match=r"^here requires an encoder, model, or estimator\. Pass estimator="):
         choose_encoder("here", None, None, None)
-    with pytest.raises(ContractError, match=r"^here requires an estimator or an explicit encoder\.$"):
+    with pytest.raises(ContractError, match=r"^here requires an estimator or an explicit encoder\. Pass estimator="):
         choose_encoder("here", None, None, None, takes_model=False)
 
 

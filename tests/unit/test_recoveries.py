@@ -243,7 +243,10 @@ def test_workers_are_added_and_removed_and_rows_levelled():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda policy: policy.remove_worker(7), r"^there is no worker 7: this pool has workers \[0, 1\]$"),
+        (
+            lambda policy: policy.remove_worker(7),
+            r"^there is no worker 7: this pool has workers \[0, 1\]; name one of them$",
+        ),
         (lambda policy: policy.resize(0), r"^a pool has at least 1 worker, not 0$"),
         (lambda policy: policy.resize(True), r"^a pool has at least 1 worker, not True$"),
     ],
@@ -260,7 +263,7 @@ def test_the_last_worker_stays_and_a_pool_gets_the_size_it_is_asked_for():
     assert crew.live_ones == [0, 1, 2, 3]
     policy.resize(1)
     (last,) = crew.live_ones
-    with pytest.raises(BackendError, match=rf"^worker {last} is the last one: add_worker\(\) first, or close\(\)$"):
+    with pytest.raises(BackendError, match=rf"^worker {last} is the last one; add_worker\(\) first, or close\(\)$"):
         policy.remove_worker()
     policy.blacklist = {last}
     policy.add_worker()
@@ -440,7 +443,9 @@ def test_a_transport_that_forgets_a_shard_is_told():
         def map(self, task):
             yield result(0)
 
-    with pytest.raises(RuntimeError, match=r"^transport 'runner' delivered no result for shards \[1, 2, 3, 4, 5\]$"):
+    with pytest.raises(
+        RuntimeError, match=r"^transport 'runner' delivered no result for shards \[1, 2, 3, 4, 5\]; its map must"
+    ):
         shards_of(Retry(2).over(Forgetful()))
 
 
