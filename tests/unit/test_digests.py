@@ -224,11 +224,17 @@ def nested(depth):
     ("value", "words"),
     [
         (Foreign(), r"^a value of type test_digests\.Foreign has no digest: <test_digests\.Foreign object"),
-        (Short("a"), r"^a value of type test_digests\.Short has no digest: 'a'$"),
-        (Record, r"^a value of type builtins\.type has no digest: <class 'test_digests\.Record'>$"),
-        ({"a": {1, 2}}, r"^a value of type builtins\.set has no digest: \{1, 2\}$"),
-        (np.array([(1, None)], dtype=[("a", int), ("b", object)]), "^an array of dtype .* has no digest$"),
-        (nested(101), r"^data nested deeper than 100 levels have no digest$"),
+        (
+            Short("a"),
+            r"^a value of type test_digests\.Short has no digest: 'a'; use numbers, text or containers of them$",
+        ),
+        (Record, r"^a value of type builtins\.type has no digest: <class 'test_digests\.Record'>; use numbers"),
+        ({"a": {1, 2}}, r"^a value of type builtins\.set has no digest: \{1, 2\}; use numbers"),
+        (
+            np.array([(1, None)], dtype=[("a", int), ("b", object)]),
+            "^an array of dtype .* has no digest; use a plain or structured dtype$",
+        ),
+        (nested(101), r"^data nested deeper than 100 levels have no digest; flatten them$"),
     ],
 )
 def test_what_has_no_digest_is_named(value, words):
