@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from groups import GROUPS, Group
+from groups import FRAMES, GROUPS, Group
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src/mixle/utils/parallel")
@@ -35,6 +35,7 @@ pytest_add_cli_args_test_selection =
 pytest_add_cli_args =
     -p
     no:cacheprovider
+{left_out}
 use_git_change_detection = false
 track_dependencies = false
 timeout_multiplier = 5
@@ -61,7 +62,7 @@ def sample_of(module: str, size: int, seed: int) -> list[str]:
 def lay(folder: Path, group: Group, modules: list[str]) -> None:
     """Copy what mutmut needs into an empty folder, so that the tree itself is never changed."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    (folder / "mutants" / "src").mkdir(parents=True)  # it is on the path already when Python starts
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -71,8 +72,11 @@ def lay(folder: Path, group: Group, modules: list[str]) -> None:
     lines = {
         "modules": [str(path_of(module)) for module in modules],
         "tests": [f"tests/{test}" for test in group.tests],
+        "left_out": [f"--deselect=tests/{test}" for test in FRAMES],
     }
     indented = {key: "\n".join(f"    {value}" for value in values) for key, values in lines.items()}
+    with (folder / "tests" / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write("\n__import__('sys').setrecursionlimit(5000)\n")  # a call of a mutated function takes three
     (folder / "setup.cfg").write_text(SETTINGS.format(**indented), encoding="utf-8")
 
 
@@ -88,7 +92,7 @@ def run_group(folder: Path, group: Group, chosen: dict[str, list[str]], children
     names = [name for sample in chosen.values() for name in sample]
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(children), *names]
     with (folder / "log").open("w", encoding="utf-8") as log:
-        env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        env = os.environ | {"PYTHONPATH": str(folder.resolve() / "mutants" / "src")}  # of processes that tests start
         ended = subprocess.run(command, cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT, check=False)
     if ended.returncode:
         tail = (folder / "log").read_text(encoding="utf-8", errors="replace")[-3000:]

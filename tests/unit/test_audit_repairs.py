@@ -1,11 +1,13 @@
 """What an audit does beside its hearings: altered replies, the driver's own shards, folds and M-steps."""
 
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from fold_support import PlainEncoder, PlainEstimator, PlainModel
 
+from mixle.errors import RoundLosses
 from mixle.stats import GaussianEstimator
 from mixle.utils.parallel.folding.faults import RemoteFault
 from mixle.utils.parallel.folding.inputs import make_source
@@ -13,7 +15,9 @@ from mixle.utils.parallel.folding.mstep import m_step, m_step_beside
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Score
 from mixle.utils.parallel.policies.audit import Audit
+from mixle.utils.parallel.policies.ballots import Ballot
 from mixle.utils.parallel.policies.driver import DriverChecks
+from mixle.utils.parallel.policies.hearing import Hearing
 from mixle.utils.parallel.policies.own import own_result
 
 ROWS = [float(i) for i in range(10)]
@@ -94,10 +98,10 @@ def test_an_altered_reply_is_asked_for_once_more_and_told():
 
 
 @pytest.mark.parametrize(
-    ("pool", "asked"),
-    [(Altering(again=RemoteFault("AlteredPayload", "again")), [(1, 1)]), (Altering(kind="ValueError"), [])],
+    ("script", "asked"), [({"again": RemoteFault("AlteredPayload", "again")}, [(1, 1)]), ({"kind": "ValueError"}, [])]
 )
-def test_what_stays_an_error_is_handed_on_and_nothing_is_audited(pool, asked):
+def test_what_stays_an_error_is_handed_on_and_nothing_is_audited(script, asked):
+    pool = Altering(**script)
     policy, results = round_of(pool)
     assert pool.asked == asked
     assert results[1].error.message == "changed"
@@ -278,3 +282,96 @@ def test_folds_of_a_foreign_type_are_compared_by_their_pickles():
     assert checks.fold("est", folds({1}, {1}), None) == (3.0, {1})
     assert checks.fold("est", folds({1}, {2}, {2}), None) == (3.0, {2})
     assert [alarm.outcome for alarm in audit.alarms] == ["replaced by two others that agree"]
+
+
+# Rounds that lose workers, and engines that know themselves where shards live
+
+
+class Losing(Altering):
+    """All but the last shard arrive, then the round is lost."""
+
+    def map(self, task):
+        yield Result(0, 4, 4.0, (1.0,), None, {"worker": 0})
+        raise RoundLosses("gone")
+
+
+def test_a_draw_of_a_round_that_was_lost_is_taken_back():
+    policy = Audit(1.0, invariants=False).over(Losing())
+    arrived = []
+    with pytest.raises(RoundLosses):
+        arrived.extend(policy.map(Accumulate(None, None)))
+    rounds = policy.map(Accumulate(None, None))
+    assert next(rounds).shard == 0
+    assert policy.round == 0
+    assert policy._selection.credit == 2.0
+
+
+class Engine:
+    """An engine that moves shards about: nobody owns one, and any worker may be asked for it."""
+
+    name = "engine"
+
+    def __init__(self, fails=False):
+        self.sizes, self.fails, self.asked = {0: 2, 1: 2}, fails, []
+
+    def workers(self):
+        return [0, 1]
+
+    def load(self, source):
+        pass
+
+    def map(self, task):
+        if self.fails:
+            raise RoundLosses("gone")
+        yield from (Result(shard, 2, 2.0, (float(shard),), None, {"worker": shard}) for shard in self.sizes)
+
+    def run(self, task, shard, worker):
+        self.asked.append((shard, worker))
+        return Result(shard, 2, 2.0, (float(shard),), None, {"worker": worker})
+
+
+def test_shards_that_nobody_owns_are_computed_by_the_engine():
+    engine = Engine()
+    policy = Audit(1.0, invariants=False).over(engine)
+    assert policy.audit(Accumulate(None, None), [0, 1]) == []
+    assert policy.last_shards == {0, 1}
+    assert sorted(engine.asked) == [(0, 1), (1, 0)]
+
+
+def test_a_collection_is_computed_again_by_its_engine():
+    engine = Engine()
+    policy = Audit(1.0, invariants=False).over(engine)
+    policy.load(make_source(ROWS, PlainEncoder(), Strided(2), 1, None, None).__class__(None, None, None, (), ()))
+    again = policy.recompute(Accumulate(None, None), 1)
+    assert (again.value, again.receipt["recomputed"]) == ((1.0,), True)
+    assert policy.recompute(Accumulate(None, None), 7) is None
+    engine.fails = True
+    assert policy.recompute(Accumulate(None, None), 1) is None
+
+
+def test_without_another_worker_nothing_is_computed_twice():
+    class Alone(Altering):
+        def workers(self):
+            return [0]
+
+    policy = Audit(1.0, invariants=False).over(Alone())
+    policy.evidence.named[0] = "named"
+    assert policy._seconds([0, 5]) == {}
+
+
+def test_a_statistic_of_a_local_class_is_heard_as_well():
+    class Local:
+        def __init__(self, number):
+            self.number = number
+
+    ballot = Ballot(Result(0, 1, 1.0, Local(2.0), None, {}), 0)
+    assert pickle.loads(ballot.raw)[1].number == 2.0
+
+
+def test_what_is_urgent_and_nobody_can_compute_stays():
+    policy = Audit(1.0, invariants=False).over(Altering())
+    hearing = Hearing(policy, Accumulate(None, None), {0: Result(0, 4, 4.0, (1.0,), None, {"worker": 0})}, True)
+    policy.recompute = lambda task, shard: None
+    policy.inner.workers = lambda: [0]
+    hearing.hold([0], urgent=[0])
+    assert (hearing.audited, hearing.kept, hearing.evaluations) == (set(), {}, 0)

@@ -123,7 +123,8 @@ def test_matches(left, right):
 )
 def test_a_type_without_a_place_is_a_decode_failure_with_infinite_errors(value, kind):
     found = compare(value, value, 1.0, 1.0)
-    assert found.reason == f"payload decode/schema failure: TypeError: unsupported {kind}"
+    told = f"unsupported {kind}; value() must return numbers, text, arrays, or containers of them"
+    assert found.reason == f"payload decode/schema failure: TypeError: {told}"
     assert (found.max_abs_error, found.max_rel_error) == (INF, INF)
 
 

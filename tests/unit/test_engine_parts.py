@@ -114,6 +114,8 @@ def test_workers_get_numbers_in_the_order_they_are_heard_of():
     assert all(r.receipt["payload_bytes"] > 0 and "name" not in r.receipt for r in results)
     assert transport.number("drawer 1") == 1
     assert transport.number("another") == 2
+    (nameless,) = transport.read(pack_results([Result(0, 1, 1.0, None, None)]))
+    assert "worker" not in nameless.receipt
     assert handle.pysp_seq_log_density_sum(PlainModel(0.0, 1.0))[0] == 18.0
 
 
@@ -241,6 +243,7 @@ def test_a_function_travels_by_value_and_finds_its_module_by_the_paths_of_the_dr
     monkeypatch.syspath_prepend(str(tmp_path))
     import far_module
 
+    assert by_value(far_module.double)(3) == 6
     letter = cloudpickle.dumps(by_value(far_module.double))
     monkeypatch.delitem(sys.modules, "far_module")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])

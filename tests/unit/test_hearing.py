@@ -269,7 +269,7 @@ def test_an_audit_outside_a_round_folds_nothing_and_tells_unknown_shards():
     assert [one.shard_id for one in policy.audit(TASK, [0, 1])] == [1]
     assert policy.round == 1
     assert pool.went == [1]
-    with pytest.raises(ValueError, match=r"^there are no shards \[3, 9\]: this handle has shards 0 \.\.\. 2$"):
+    with pytest.raises(ValueError, match=r"^there are no shards \[3, 9\]; name some of 0 \.\.\. 2$"):
         policy.audit(TASK, [9, 0, 3])
     again = Audit(1.0, invariants=False).over(Pool(wrong((1, 1))))
     assert [one.quarantine_status for one in again.audit(TASK, [1], quarantine=False)] == ["disabled"]
@@ -371,15 +371,15 @@ def test_values_of_the_user_are_told_by_their_frames():
 def test_a_ballot_that_failed_has_no_key_and_says_why():
     bad = listen(Result(3, 4, 4.0, (1.0,), None, {}), lambda *_: 5, "audit", 2)
     assert (bad.worker, bad.raw, bad.key) == (2, b"", "")
-    assert bad.failed.reason == "payload decode/schema failure: TypeError: the hook returned int, not bytes"
-    assert bad.text == "<unpicklable: TypeError: the hook returned int, not bytes>"
+    assert bad.failed.reason == "payload decode/schema failure: TypeError: the hook returned int, it must return bytes"
+    assert bad.text == "<unpicklable: TypeError: the hook returned int, it must return bytes>"
     assert not identical(bad, ballot((1.0,)))
     assert not identical(ballot((1.0,)), bad)
     assert judge(ballot((1.0,)), bad, 0.0, 0.0) is bad.failed
     long = listen(Result(3, 4, 4.0, (1.0,), None, {}), lambda *_: pickle.dumps((True, None)), "audit", 2)
-    assert long.failed.reason == "payload decode/schema failure: TypeError: a count is a number, not a bool"
+    assert long.failed.reason == "payload decode/schema failure: TypeError: a count must be a number, not a bool"
     text = listen(Result(3, 4, 4.0, (1.0,), None, {}), lambda *_: pickle.dumps(("x", None)), "audit", 2)
-    assert text.failed.reason == "payload decode/schema failure: TypeError: a count is a number, not a str"
+    assert text.failed.reason == "payload decode/schema failure: TypeError: a count must be a number, not a str"
 
 
 def test_what_a_hook_returns_is_heard():

@@ -216,7 +216,9 @@ def test_missing_and_empty_files_are_told(tmp_path):
         with pytest.raises(FileNotFoundError, match=r"^there is no Parquet file "):
             parquet_parts(data)
     pq.ParquetWriter(tmp_path / "empty.parquet", pa.schema([("x", pa.int64())])).close()
-    with pytest.raises(EmptyDataError, match=r"^received no observations: the Parquet files .*hold no rows$"):
+    with pytest.raises(
+        EmptyDataError, match=r"^received no observations: the Parquet files .*hold no rows; name others$"
+    ):
         parquet_parts(tmp_path / "empty.parquet")
 
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from mixle.errors import BackendError, RoundLosses, WorkerLost
-from mixle.utils.parallel.folding.tasks import Result
+from mixle.utils.parallel.folding.tasks import Accumulate, Result
 from mixle.utils.parallel.folding.transport import Transport
+from mixle.utils.parallel.planner import Costs, Overhead, Pace
 from mixle.utils.parallel.policies import cores, losses
 from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.base import Policy, lets_choose, stack
@@ -16,7 +17,9 @@ from mixle.utils.parallel.policies.beside import beside
 from mixle.utils.parallel.policies.cores import Pins, bind, physical_cores
 from mixle.utils.parallel.policies.evidence import BOUND, SOUND, UNSOUND, Evidence
 from mixle.utils.parallel.policies.losses import Loss, OomWatch, RoundReceipt, classify, nobody_left
+from mixle.utils.parallel.policies.predict import Predict
 from mixle.utils.parallel.policies.quarantine import live_workers, retire
+from mixle.utils.parallel.policies.rebalance import Rebalance
 from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.policies.selection import Selection
 from mixle.utils.parallel.transports.local import LocalTransport
@@ -399,7 +402,7 @@ def test_a_round_without_workers_names_every_loss():
         "Nobody is left. Ranks are given up after max_retries = 2 losses:\n"
         "  worker 4 with shards 1, 7: killed; it last wrote: bye\n"
         "  worker 5 with shards 2: gone\n"
-        "The rows are still held: add_worker() opens a new worker for them."
+        "The rows are still held; add_worker() opens a new worker for them."
     )
     one, two = error.losses
     assert (type(one), str(one)) == (WorkerLost, str(told[0]))
@@ -459,3 +462,52 @@ def test_counters_are_those_of_the_own_group_in_both_layouts(monkeypatch, tmp_pa
     assert [file.name for file in losses._counter_files()] == ["vmstat"]
     (tmp_path / "proc/vmstat").unlink()
     assert losses._counter_files() == []
+
+
+# Speeds and predictions
+
+
+class Timed(Plain):
+    """Shards that take a second each on their worker; one fails, of one nobody says who made it."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = dict.fromkeys(range(4), 5)
+        self.owner = {0: 0, 1: 1, 2: 1, 3: 9}
+        self.moved = []
+
+    def workers(self):
+        return [0, 1]
+
+    def move(self, shard, worker):
+        self.moved.append((shard, worker))
+
+    def map(self, task):
+        spent = {"seconds": 1.0, "cpu_seconds": 0.5}
+        yield Result(0, 5, 5.0, None, None, {"worker": 0, **spent})
+        yield Result(1, 5, 5.0, None, None, {"worker": 1, **spent})
+        yield Result(2, 5, 0.0, None, None, {"worker": 1, **spent}, "failed")
+        yield Result(3, 5, 5.0, None, None, spent)
+
+
+def test_what_failed_or_was_made_by_nobody_tells_no_speed():
+    pool = Timed()
+    policy = Rebalance().over(pool)
+    for _ in range(2):
+        assert [one.shard for one in policy.map(Accumulate(None, None))] == [0, 1, 2, 3]
+    assert policy.throughputs() == {0: 5.0, 1: 5.0}
+    assert (policy.round, set(policy.speeds.work)) == (2, {0, 1})
+    assert pool.moved == []
+
+
+def test_a_prediction_is_held_against_what_worked():
+    pace = Pace(0.05, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    policy = Predict(Costs(pace, {"local": Overhead()})).over(Timed())
+    told = list(policy.map(Accumulate(None, None)))
+    assert [one.receipt["predicted_seconds"] for one in told] == [0.25] * 4
+    assert policy.ratios == [2.0]
+    silent = Timed()
+    silent.map = lambda task: iter([Result(0, 5, 0.0, None, None, {}, "failed")])
+    policy = Predict(Costs(pace, {"local": Overhead()})).over(silent)
+    list(policy.map(Accumulate(None, None)))
+    assert policy.ratios == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,10 +54,8 @@ def _of_itself(item: Any) -> bool | None:
 
 
 @functools.cache
-def _is_bare(kind: Hashable) -> bool:
+def _is_bare(kind: type[Any]) -> bool:
     """Return whether values of a type are tuples that hold nothing beside their items."""
-    if not isinstance(kind, type):
-        return False
     if not issubclass(kind, tuple) or dataclasses.is_dataclass(kind) or kind.__dictoffset__:
         return False
     return kind.__iter__ is tuple.__iter__ and not any(vars(base).get("__slots__") for base in kind.__mro__)

@@ -1,0 +1,499 @@
+"""Recovery on scripted workers in one process: waves, backups, late replies, workers added and removed."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from mixle.errors import BackendError, HandleClosed, RoundLosses, WorkerLost
+from mixle.utils.parallel.folding.faults import RemoteFault
+from mixle.utils.parallel.folding.tasks import Apply, Result
+from mixle.utils.parallel.folding.transport import Transport
+from mixle.utils.parallel.policies import retry as retry_module
+from mixle.utils.parallel.policies import speculate
+from mixle.utils.parallel.policies.exchange import Waves, open_exchange
+from mixle.utils.parallel.policies.losses import RoundReceipt
+from mixle.utils.parallel.policies.retry import Retry
+from mixle.utils.parallel.policies.speculate import Backups, Difference, Late, differ
+
+TASK = Apply(len)
+
+
+def lost(worker, shards, cause="killed", exitcode=-9):
+    error = WorkerLost(f"worker {worker} was lost: {cause}")
+    error.worker, error.shards, error.cause, error.exitcode = worker, tuple(shards), cause, exitcode
+    return error
+
+
+def group(*losses):
+    error = RoundLosses("lost")
+    error.losses = losses
+    return error
+
+
+def result(shard, worker=0, value=1.0, **receipt):
+    return Result(shard, 1, 1.0, value, None, {"worker": worker, **receipt})
+
+
+# Exchanges
+
+
+class Runner(Transport):
+    """Runs one shard at a time; `script` says on which (worker, shard) a worker is lost."""
+
+    name = "runner"
+
+    def __init__(self, script=(), shards=4):
+        self.sizes, self.script, self.did = dict.fromkeys(range(shards), 1), set(script), []
+
+    def load(self, source):
+        raise NotImplementedError
+
+    def map(self, task):
+        yield from (result(shard, shard % 2) for shard in self.sizes)
+
+    def run(self, task, shard, worker):
+        self.did.append((worker, shard))
+        if (worker, shard) in self.script:
+            raise lost(worker, (shard,))
+        return result(shard, worker)
+
+    def close(self):
+        pass
+
+
+def drained(exchange):
+    told = []
+    while (event := exchange.next()) is not None:
+        told.append(("lost", event.worker, event.shards) if not isinstance(event, Result) else event.shard)
+    return told
+
+
+def test_a_wave_runs_shard_by_shard_and_tells_losses_after_what_arrived():
+    runner = Runner(script={(1, 3)})
+    exchange = open_exchange(runner, TASK, {0: [0, 2], 1: [1, 3, 5]})
+    assert drained(exchange) == [0, 2, 1, ("lost", 1, (3, 5))]
+    assert runner.did == [(0, 0), (0, 2), (1, 1), (1, 3)]
+    exchange.give({0: [3]})
+    exchange.give({0: [5]}, keep=True)
+    assert drained(exchange) == [3, 5]
+
+
+def test_a_loss_that_was_told_is_settled_and_carries_its_error():
+    exchange = open_exchange(Runner(script={(1, 1), (0, 0)}), TASK, {0: [0], 1: [1]})
+    one, two = exchange.next(), exchange.next()
+    assert (one.settled, two.settled) == (True, True)
+    assert (one.worker, one.shards, two.worker, two.shards) == (0, (0,), 1, (1,))
+    assert str(one.told()) == "worker 0 was lost: killed"
+
+
+def test_a_whole_round_is_mapped_where_nothing_can_be_dispatched():
+    runner = Runner()
+    assert drained(open_exchange(runner, TASK, {0: [0]}, everything=True)) == [0, 1, 2, 3]
+    assert drained(open_exchange(runner, TASK, None)) == [0, 1, 2, 3]
+    assert runner.did == []
+    assert drained(open_exchange(runner, TASK, {0: [0]})) == [0]
+
+
+def test_a_wave_that_is_given_up_ends():
+    runner = Runner()
+    exchange = Waves(runner, TASK, whole=False)
+    exchange.close()
+    exchange.give({0: [0, 1, 2]})
+    assert exchange.next().shard == 0
+    exchange.close()
+    assert runner.did == [(0, 0)]
+    assert exchange.next() is None
+    plain = Waves(SimpleNamespace(map=lambda task: iter([result(0)])), TASK, whole=True)
+    plain.close()
+    assert plain.next() is None
+
+
+# Backups and late replies
+
+
+def test_results_are_compared_bit_by_bit_and_errors_are_not():
+    one = result(3, 0)
+    assert differ(one, result(3, 1)) is None
+    assert differ(one, result(3, 1, 2.0)) == Difference(3, 0, 1, "value")
+    assert differ(one, Result(3, 1, 2.0, 1.0, None, {"worker": 1})) == Difference(3, 0, 1, "weight")
+    assert differ(one, Result(3, 1, 1.0, 1.0, -1.0, {})) == Difference(3, 0, None, "log_density")
+    failed = Result(3, 1, 0.0, None, None, {"worker": 1}, RemoteFault("E", "x"))
+    assert differ(one, failed) is None
+    assert differ(failed, one) is None
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(at=100.0)
+    monkeypatch.setattr(speculate, "time", SimpleNamespace(monotonic=lambda: now.at))
+    return now
+
+
+def test_idle_workers_are_given_the_last_shards_of_the_slowest(clock):
+    backups = Backups(dict.fromkeys(range(9), 10))
+    owed, todo = {0: [0, 1, 2], 1: [3, 4], 2: []}, {0, 1, 2, 3, 4}
+    assert backups.choose(owed, todo, [2]) == {}  # nothing arrived yet
+    clock.at += 1.0
+    backups.arrived(result(5, 2, seconds=1.0), 2)
+    backups.given([0])
+    assert backups.choose(owed, todo, []) == {}
+    clock.at += 1.24
+    assert backups.choose({0: owed[0]}, todo, [2]) == {}  # not late by a quarter yet
+    clock.at += 0.02
+    assert backups.choose(owed, todo, [2, 3, 4]) == {2: [4], 3: [2], 4: [3]}  # 1 has waited since the round began
+    assert backups.doubled == {2, 3, 4}
+    assert backups.choose(owed, todo, [2, 3, 4]) == {2: [1], 3: [0]}
+    assert backups.choose(owed, todo, [2]) == {}
+
+
+def test_a_short_wait_is_the_schedulers(clock):
+    backups = Backups({0: 1})
+    backups.arrived(result(1, 1, seconds=1e-6), 1)
+    clock.at += 0.0099
+    assert backups.choose({0: [0]}, {0}, [1]) == {}
+    clock.at += 0.0002
+    assert backups.choose({0: [0]}, {0}, [1]) == {1: [0]}
+
+
+def test_what_is_known_already_is_not_done_again(clock):
+    backups = Backups({})
+    backups.arrived(result(1, 1, seconds=0.1), 1)
+    clock.at += 9.0
+    assert backups.choose({0: [0, 1]}, {0}, [1, 2]) == {1: [0]}
+
+
+class Scripted:
+    """An exchange that tells what it was given, then nothing."""
+
+    def __init__(self, *events):
+        self.events, self.closed = list(events), 0
+
+    def next(self, timeout_s=None):
+        return self.events.pop(0) if self.events else None
+
+    def close(self):
+        self.closed += 1
+
+
+def test_late_replies_are_compared_with_what_was_used():
+    gone = SimpleNamespace(worker=2, shards=(5,))
+    exchange = Scripted(result(3, 1, 2.0), None, result(4, 1), gone)
+    owed = {1: [3, 4], 2: [5]}
+    late = Late(exchange, owed, {3: result(3, 0), 4: result(4, 0)})
+    assert late.poll() == ([Difference(3, 0, 1, "value")], [])
+    assert (late.owed, exchange.closed) == ({1: [4], 2: [5]}, 0)
+    assert late.poll() == ([], [gone])
+    assert (late.owed, exchange.closed) == ({}, 1)
+
+
+def test_a_late_reply_that_nobody_owes_is_compared_all_the_same():
+    exchange = Scripted(result(3, 1, 2.0), result(9, 1), result(4, 1))
+    late = Late(exchange, {1: [4]}, {3: result(3, 0), 4: result(4, 0)})
+    assert late.poll() == ([Difference(3, 0, 1, "value")], [])
+    assert exchange.closed == 1
+
+
+# Workers come and go
+
+
+class Crew(Runner):
+    """Workers that can be added, removed and moved between; some cannot be started."""
+
+    def __init__(self, workers=2, shards=6, script=(), unable=()):
+        super().__init__(script, shards)
+        self.live_ones = list(range(workers))
+        self.owner = {shard: shard % workers for shard in self.sizes}
+        self.closed, self.unable, self.started, self.went = False, set(unable), [], []
+
+    def workers(self):
+        return list(self.live_ones)
+
+    def grow(self):
+        self.live_ones.append(max(self.live_ones) + 1)
+        return self.live_ones[-1]
+
+    def move(self, shard, worker):
+        self.owner[shard] = worker
+
+    def retire(self, worker):
+        self.went.append(worker)
+        self.live_ones.remove(worker)
+
+    def start(self, ranks):
+        self.started.append(list(ranks))
+        if self.unable & set(ranks):
+            raise RuntimeError("cannot start")
+
+
+def test_workers_are_added_and_removed_and_rows_levelled():
+    crew = Crew()
+    policy = Retry(2).over(crew)
+    assert policy.residence() == {0: [0, 2, 4], 1: [1, 3, 5]}
+    assert policy.add_worker() == 2
+    assert sorted(map(len, policy.residence().values())) == [2, 2, 2]
+    policy.up, policy.unborn = {0, 1, 2}, {2}
+    assert policy.remove_worker(0) == 0
+    assert (crew.went, policy.up, set(policy.residence())) == ([0], {1, 2}, {1, 2})
+    crew.sizes[policy.residence()[1][0]] = 50
+    assert policy.remove_worker() == 2  # the one with the fewest rows
+    assert (policy.unborn, policy.residence()) == (set(), {1: [0, 1, 2, 3, 4, 5]})
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda policy: policy.remove_worker(7),
+            r"^there is no worker 7: this pool has workers \[0, 1\]; name one of them$",
+        ),
+        (lambda policy: policy.resize(0), r"^a pool has at least 1 worker, not 0$"),
+        (lambda policy: policy.resize(True), r"^a pool has at least 1 worker, not True$"),
+    ],
+)
+def test_what_cannot_be_removed_is_told(call, words):
+    with pytest.raises(BackendError, match=words):
+        call(Retry(2).over(Crew()))
+
+
+def test_the_last_worker_stays_and_a_pool_gets_the_size_it_is_asked_for():
+    crew = Crew()
+    policy = Retry(2).over(crew)
+    policy.resize(4)
+    assert crew.live_ones == [0, 1, 2, 3]
+    policy.resize(1)
+    (last,) = crew.live_ones
+    with pytest.raises(BackendError, match=rf"^worker {last} is the last one; add_worker\(\) first, or close\(\)$"):
+        policy.remove_worker()
+    policy.blacklist = {last}
+    policy.add_worker()
+    assert crew.went[-1] == last  # it was given up, and leaves once someone can take its shards
+
+
+@pytest.mark.parametrize("verb", ["grow", "retire"])
+def test_a_transport_whose_workers_are_fixed_says_so(verb):
+    bare = Runner()
+    if verb == "retire":
+        bare.grow = lambda: 1
+    with pytest.raises(BackendError, match=r"^'runner' has no workers that can be added or removed; use backend='mp'$"):
+        Retry(2).over(bare).add_worker()
+
+
+# The round of a retry policy
+
+
+def shards_of(policy):
+    return sorted(one.shard for one in policy.map(TASK))
+
+
+def test_ranks_that_cannot_be_started_are_left_out_as_long_as_someone_works():
+    crew = Crew(3, unable={2})
+    policy = Retry(2).over(crew)
+    with pytest.raises(RuntimeError, match="cannot start"):
+        shards_of(policy)
+    policy.up = {0, 1}
+    assert shards_of(policy) == list(range(6))
+    assert policy.up == {0, 1}
+    assert {worker for worker, _ in crew.did} <= {0, 1}
+    crew.start = lambda ranks: (_ for _ in ()).throw(HandleClosed("closed meanwhile"))
+    with pytest.raises(HandleClosed, match="closed meanwhile"):
+        shards_of(policy)
+
+
+def test_a_closed_pool_and_one_without_workers_say_so():
+    crew = Crew()
+    policy = Retry(2).over(crew)
+    crew.closed = True
+    with pytest.raises(HandleClosed, match=r"^this pool is closed: make a new handle$"):
+        shards_of(policy)
+    crew.closed, policy.blacklist = False, {0, 1}
+    with pytest.raises(RoundLosses, match=r"^this pool has no live workers left\. Ranks are given up after"):
+        shards_of(policy)
+
+
+def gone(worker, shards=(1,), cause="killed"):
+    return SimpleNamespace(worker=worker, shards=shards, settled=True, told=lambda: lost(worker, shards, cause))
+
+
+def test_a_lost_rank_is_started_again_until_it_is_given_up(caplog):
+    caplog.set_level("INFO", "mixle")
+    crew = Crew(3)
+    spawned = []
+    crew.spawn = spawned.append
+    policy, receipt = Retry(2).over(crew), RoundReceipt()
+    policy.up = {0, 1, 2}
+    assert not policy.is_last_chance(1)
+    policy.settle(gone(1), receipt)
+    assert (policy.failures, spawned, policy.unborn, receipt.blacklisted) == ({1: 1}, [[1]], {1}, set())
+    assert policy.is_last_chance(1)
+    receipt.heirs = {1: 2}
+    policy.settle(gone(1), receipt)
+    assert (policy.failures, spawned, policy.unborn) == ({1: 2}, [[1]], set())
+    assert (policy.blacklist, receipt.blacklisted, crew.went) == ({1}, {1}, [1])
+    assert crew.owner[1] == 2  # who computes it now keeps it
+    assert crew.owner[4] == 0
+    assert [one.blacklisted for one in receipt.losses] == [False, True]
+    told = [(record.levelname, record.message) for record in caplog.records]
+    assert told == [
+        ("WARNING", "lost worker 1 with shards 1: killed"),
+        ("WARNING", "lost worker 1 with shards 1: killed"),
+        ("ERROR", "worker 1 was lost 2 times and is given up"),
+    ]
+    last = caplog.records[-1]
+    assert (last.worker, last.shards, last.kind, last.exitcode) == (1, (1,), "signal", -9)
+
+
+def test_a_launcher_that_ends_again_and_again_gives_its_ranks_up():
+    crew = Crew(2)
+    policy, receipt = Retry(2).over(crew), RoundReceipt()
+    policy.up = {0, 1}
+    for deaths in range(retry_module.LAUNCHER_DEATHS + 1):
+        assert policy.blacklist == set()
+        policy.settle(gone(1, cause="its launcher ended"), receipt)
+        assert policy.failures.get(1, 0) == (2 if deaths == retry_module.LAUNCHER_DEATHS else 0)
+    assert policy.blacklist == {1}
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no memory"), HandleClosed("closed")])
+def test_a_rank_that_cannot_be_started_again_is_told_later(error):
+    crew = Crew(2)
+
+    def spawn(ranks):
+        raise error
+
+    crew.spawn = spawn
+    policy = Retry(3).over(crew)
+    if isinstance(error, HandleClosed):
+        with pytest.raises(HandleClosed):
+            policy.settle(gone(1), RoundReceipt())
+    else:
+        policy.settle(gone(1), RoundReceipt())
+    assert policy.unborn == set()
+
+
+def test_where_nobody_is_left_everyone_who_may_is_started(monkeypatch):
+    crew = Crew(3)
+    policy = Retry(2).over(crew)
+    policy.blacklist, policy.unborn = {0}, {1}
+    policy.revive([4, 2], RoundReceipt())
+    assert (crew.started, policy.up, policy.unborn) == ([[1, 2]], {1, 2}, set())
+    crew.unable = {1}
+    with pytest.raises(RoundLosses, match=r"^no surviving worker available to recover shard 2\. Ranks are") as caught:
+        policy.revive([4, 2], RoundReceipt())
+    assert str(caught.value.__cause__) == "cannot start"
+    policy.blacklist = {0, 1, 2}
+    with pytest.raises(RoundLosses, match="to recover shard 3"):
+        policy.revive([3], RoundReceipt())
+    policy.blacklist = set()
+    crew.start = lambda ranks: (_ for _ in ()).throw(HandleClosed("closed"))
+    with pytest.raises(HandleClosed):
+        policy.revive([3], RoundReceipt())
+
+
+def test_shards_of_busy_workers_go_around_them():
+    crew = Crew(3)
+    policy = Retry(2).over(crew)
+    policy.up = {0, 1, 2}
+    policy.late = [Late(Scripted(), {1: [7]}, {})]
+    assert policy.late_work() == {1: [7]}
+    assert policy._around_the_late(policy.residence()) == {0: [0, 1, 3], 2: [2, 4, 5]}
+    policy.late = [Late(Scripted(), {0: [7], 1: [8], 2: [9]}, {})]
+    assert policy._around_the_late(policy.residence()) == policy.residence()  # everyone is busy
+
+
+def test_a_worker_that_is_lost_while_it_is_late_is_settled():
+    crew = Crew(2)
+    policy, receipt = Retry(2).over(crew), RoundReceipt()
+    policy.up = {0, 1}
+    policy.late = [Late(Scripted(result(3, 1, 2.0), gone(1)), {1: [3, 5]}, {3: result(3, 0)})]
+    policy.poll_late(receipt)
+    assert policy.differences == [Difference(3, 0, 1, "value")]
+    assert (policy.late, policy.up, receipt.failed, policy.failures) == ([], {0}, {1}, {1: 1})
+
+
+def test_an_altered_reply_is_asked_for_again_and_one_that_stays_altered_is_an_error():
+    class Altering(Crew):
+        tries = 0
+
+        def run(self, task, shard, worker):
+            found = super().run(task, shard, worker)
+            if shard == 3 and self.tries > 0:
+                self.tries -= 1
+                return Result(3, 1, 0.0, None, None, {"worker": worker}, RemoteFault("AlteredPayload", "Changed."))
+            return found
+
+    crew = Altering()
+    crew.dispatch = None
+    del crew.dispatch
+    crew.map = lambda task: (crew.run(task, shard, crew.owner[shard]) for shard in crew.sizes)
+    policy = Retry(2).over(crew)
+    crew.tries = 1
+    told = {one.shard: one for one in policy.map(TASK)}
+    assert told[3].error is None
+    assert told[3].receipt["altered"] == 1
+    (loss,) = policy.last.losses
+    assert (loss.worker, loss.shards, loss.kind, loss.cause) == (1, (3,), "garbled reply", "Changed. Asked again")
+    assert (policy.failures, policy.last.failed) == ({}, set())
+    crew.tries = 99
+    assert {one.shard: one for one in policy.map(TASK)}[3].error.message == "Changed."
+
+
+def test_a_transport_that_forgets_a_shard_is_told():
+    class Forgetful(Crew):
+        def map(self, task):
+            yield result(0)
+
+    with pytest.raises(
+        RuntimeError, match=r"^transport 'runner' delivered no result for shards \[1, 2, 3, 4, 5\]; its map must"
+    ):
+        shards_of(Retry(2).over(Forgetful()))
+
+
+def test_second_computations_of_a_lost_worker_are_missing_and_it_is_settled():
+    crew = Crew(2, script={(1, 2)})
+    crew.dispatch = lambda task, given: Waves(crew, task, False)._one_by_one(given)
+    policy = Retry(3).over(crew)
+    told = [(one.shard, one.receipt.get("second", False)) for one in policy.map_beside(TASK, {1: [0, 2, 4]})]
+    assert sorted(told[:6]) == [(shard, False) for shard in range(6)]
+    assert told[6:] == [(0, True)]
+    assert (policy.last.failed, policy.failures) == ({1}, {1: 1})
+
+
+def test_a_dispatch_adds_its_losses_to_those_of_the_round():
+    crew = Crew(2, script={(1, 3)})
+    policy = Retry(3).over(crew)
+    shards_of(policy)
+    policy.last = RoundReceipt()
+    assert [one.shard for one in policy.dispatch(TASK, {1: [1, 3]})] == [1, 3]
+    assert (policy.last.failed, [one.worker for one in policy.last.losses]) == ({1}, [1])
+    assert policy.run(TASK, 2, 0).shard == 2
+
+
+def test_closing_forgets_what_was_late():
+    crew = Crew(2)
+    policy = Retry(2).over(crew)
+    policy.late = [Late(Scripted(), {1: [3]}, {})]
+    policy.close()
+    assert policy.late == []
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, "2", None])
+def test_retries_are_a_positive_count(value):
+    with pytest.raises((TypeError, ValueError), match="max_retries"):
+        Retry(value)
+    with pytest.raises(TypeError, match=r"^speculate must be True or False, not 1$"):
+        Retry(2, speculate=1)
+
+
+def test_a_policy_waits_for_events_where_it_can(monkeypatch):
+    waited = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    crew = Crew(2)
+    policy = Retry(2).over(crew)
+    policy.wait(0.25)
+    policy.wait(0.0005)
+    assert waited == [0.001, 0.0005]
+    asked = []
+    crew.live = lambda: asked.append(True)
+    policy.wait(0.5)
+    assert asked == [True]
