@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from mixle.errors import SupportError
 from mixle.stats.refusals import LEAVE_OUT
 
-__all__ = ["is_latent", "supported", "update_part"]
+__all__ = ["fit_parts", "is_latent", "supported", "update_part"]
 
 
 def is_latent(estimator: Any) -> bool:
@@ -18,6 +19,22 @@ def is_latent(estimator: Any) -> bool:
     if not callable(tell) or not hasattr(estimator, "keep_empty"):
         return False
     return hasattr(estimator, "num_components") or any(is_latent(part) for _, part in tell())
+
+
+def fit_parts(estimators: Iterable[Any], counts: Iterable[Any], values: Iterable[Any], tied: bool) -> list[Any]:
+    """Return the law that each estimator fits to its statistic.
+
+    Parameters
+    ----------
+    estimators, counts, values : iterable
+        Estimators, weights of their rows, and statistics.
+    tied : bool
+        Whether a statistic is pooled with others', so that it has seen more than its own count.
+    """
+    return [
+        estimator.estimate(None if tied else float(count), value)
+        for estimator, count, value in zip(estimators, counts, values, strict=True)
+    ]
 
 
 def supported(accumulator: Any, payload: Any) -> np.ndarray | None:
