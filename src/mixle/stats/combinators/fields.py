@@ -12,12 +12,11 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from mixle.errors import ArityError, ContractError, RowError
-from mixle.stats.combinators.parts import is_latent, supported, update_part
+from mixle.stats.combinators.parts import PartsAccumulator, is_latent, supported, update_part
 from mixle.stats.contract import (
     Column,
     DataSequenceEncoder,
     ParameterEstimator,
-    SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
 from mixle.stats.refusals import refuse_statistic
@@ -150,7 +149,7 @@ class FieldsEncoder(DataSequenceEncoder):
         return result
 
 
-class FieldsAccumulator(SequenceEncodableStatisticAccumulator):
+class FieldsAccumulator(PartsAccumulator):
     """Statistic of independent fields: the tuple of the fields' statistics."""
 
     encoder: ClassVar[type[FieldsEncoder]] = FieldsEncoder
@@ -251,18 +250,6 @@ class FieldsAccumulator(SequenceEncodableStatisticAccumulator):
         for accumulator in self.accumulators:
             accumulator.scale(c)
         return self
-
-    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
-        """Pool the whole under its key, then every field under its own."""
-        super().key_merge(stats_dict)
-        for accumulator in self.accumulators:
-            accumulator.key_merge(stats_dict)
-
-    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
-        """Take the pooled whole, then every field's pooled statistic."""
-        super().key_replace(stats_dict)
-        for accumulator in self.accumulators:
-            accumulator.key_replace(stats_dict)
 
     def acc_to_encoder(self) -> FieldsEncoder:
         """Return the encoder of the fields."""

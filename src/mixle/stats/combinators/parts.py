@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import SupportError
+from mixle.stats.contract import SequenceEncodableStatisticAccumulator
 from mixle.stats.refusals import LEAVE_OUT
 
-__all__ = ["fit_parts", "is_latent", "supported", "update_part"]
+__all__ = ["PartsAccumulator", "fit_parts", "is_latent", "supported", "update_part"]
 
 
 def is_latent(estimator: Any) -> bool:
@@ -61,3 +62,21 @@ def update_part(accumulator: Any, payload: Any, weights: np.ndarray, model: Any)
     if left_out:
         lost = np.flatnonzero(np.isneginf(model.seq_log_density(payload)) & (weights > 0.0))
         raise SupportError(f"no component supports the value; {LEAVE_OUT}", "Mixture", int(lost[0]))
+
+
+class PartsAccumulator(SequenceEncodableStatisticAccumulator):
+    """Accumulator over those of several parts, each with keys of its own."""
+
+    accumulators: Any
+
+    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
+        """Pool the whole under its key, then every part under its own."""
+        super().key_merge(stats_dict)
+        for accumulator in self.accumulators:
+            accumulator.key_merge(stats_dict)
+
+    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
+        """Take the pooled whole, then every part's pooled statistic."""
+        super().key_replace(stats_dict)
+        for accumulator in self.accumulators:
+            accumulator.key_replace(stats_dict)

@@ -7,12 +7,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.errors import NonGenerativeSequenceError, RowError
+from mixle.errors import RowError
+from mixle.stats.combinators.drawing import drawn_lengths, in_rows
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.ignored import IgnoredEstimator
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.combinators.parts import update_part
-from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, of_its_row
+from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, initialize_lengths, of_its_row, update_lengths
 from mixle.stats.contract import (
     DistributionSampler,
     ParameterEstimator,
@@ -82,10 +83,7 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
             update_part(self.element, x.elements, spread, None if estimate is None else estimate.dist)
         except RowError as error:
             raise of_its_row(error, x.offsets) from None
-        try:
-            update_part(self.length, x.lengths, weights, None if estimate is None else estimate.len_dist)
-        except RowError as error:
-            raise error.inside("length") from None
+        update_lengths(self.length, x.lengths, weights, estimate)
 
     def seq_initialize(self, x: RaggedRows, weights: np.ndarray, rng: Any) -> None:
         """Add encoded rows before there is a model."""
@@ -94,10 +92,7 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
             self.element.seq_initialize(x.elements, spread, rng)
         except RowError as error:
             raise of_its_row(error, x.offsets) from None
-        try:
-            self.length.seq_initialize(x.lengths, weights, rng)
-        except RowError as error:
-            raise error.inside("length") from None
+        initialize_lengths(self.length, x.lengths, weights, rng)
 
     def combine(self, suff_stat: Any) -> SequenceAccumulator:
         """Add another statistic."""
@@ -245,12 +240,8 @@ class SequenceSampler(DistributionSampler):
         NonGenerativeSequenceError
             If there is no law of the length.
         """
-        if isinstance(self.dist.len_dist, NullDistribution):
-            raise NonGenerativeSequenceError(f"{self._unsized} cannot be sampled; pass len_dist=")
-        lengths = [int(self.lengths.sample())] if size is None else [int(n) for n in self.lengths.sample(size)]
-        drawn = plain_list(self.elements.sample(sum(lengths)))
-        ends = np.cumsum(lengths).tolist()
-        rows = [drawn[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+        lengths = drawn_lengths(self.dist.len_dist, self.lengths, size, self._unsized)
+        rows = in_rows(plain_list(self.elements.sample(sum(lengths))), lengths)
         return rows[0] if size is None else rows
 
 
