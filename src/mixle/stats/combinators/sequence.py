@@ -10,13 +10,12 @@ import numpy as np
 from mixle.errors import RowError
 from mixle.stats.combinators.drawing import drawn_lengths, in_rows
 from mixle.stats.combinators.fields import plain_list
-from mixle.stats.combinators.ignored import IgnoredEstimator
+from mixle.stats.combinators.ignored import KeepsLength
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.combinators.parts import update_part
 from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, initialize_lengths, of_its_row, update_lengths
 from mixle.stats.contract import (
     DistributionSampler,
-    ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
@@ -245,7 +244,7 @@ class SequenceSampler(DistributionSampler):
         return rows[0] if size is None else rows
 
 
-class SequenceEstimator(ParameterEstimator):
+class SequenceEstimator(KeepsLength):
     """Estimator of a `SequenceDistribution`.
 
     Parameters
@@ -295,20 +294,12 @@ class SequenceEstimator(ParameterEstimator):
         element, length = self.estimator.accumulator_factory(), self._length().accumulator_factory()
         return SequenceFactory(element, length, self.len_normalized, self.keys)
 
-    def _length(self) -> Any:
-        fixed = isinstance(self.len_estimator, NullEstimator) and self.len_dist is not None
-        return IgnoredEstimator(self.len_dist) if fixed else self.len_estimator
-
     def estimate(self, nobs: float | None, suff_stat: Any) -> SequenceDistribution:
         """Return the fitted distribution; the children are told the weight of elements, and of rows."""
         _, element_nobs, length_nobs, elements, lengths = suff_stat
         dist = self.estimator.estimate(None if self.keys is not None else element_nobs, elements)
         length = self._length_law(length_nobs, lengths)
         return SequenceDistribution(dist, length, self.len_normalized, self.name, self.keys)
-
-    def _length_law(self, nobs: float | None, lengths: Any) -> Any:
-        estimator = self._length()
-        return self.len_dist if estimator is not self.len_estimator else estimator.estimate(nobs, lengths)
 
     def stack_node(self) -> tuple[str, Any] | None:
         """Return None: rows of varying length do not stack."""

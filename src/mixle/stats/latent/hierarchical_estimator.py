@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.combinators.ignored import IgnoredEstimator
+from mixle.stats.combinators.ignored import KeepsLength
 from mixle.stats.combinators.null import NullEstimator
 from mixle.stats.combinators.parts import fit_parts, is_latent
 from mixle.stats.contract import Column, parts_given
@@ -33,7 +33,7 @@ from mixle.stats.starts import seed_centres
 __all__ = ["HierarchicalMixtureEstimator"]
 
 
-class HierarchicalMixtureEstimator(SequenceModelEstimator):
+class HierarchicalMixtureEstimator(KeepsLength, SequenceModelEstimator):
     """Estimator of a `HierarchicalMixtureDistribution`.
 
     Parameters
@@ -111,10 +111,6 @@ class HierarchicalMixtureEstimator(SequenceModelEstimator):
         length = self._length().accumulator_factory()
         return HierarchicalFactory(self.estimators, self.num_mixtures, length, self.keys)
 
-    def _length(self) -> Any:
-        fixed = isinstance(self.len_estimator, NullEstimator) and self.len_dist is not None
-        return IgnoredEstimator(self.len_dist) if fixed else self.len_estimator
-
     def estimate(self, nobs: float | None, suff_stat: Any) -> HierarchicalMixtureDistribution:
         """Return the fitted model.
 
@@ -135,8 +131,7 @@ class HierarchicalMixtureEstimator(SequenceModelEstimator):
             even = (np.full(mixtures.shape, 1.0 / mixtures.size), np.full(topics.shape, 1.0 / topics.shape[1]))
             prior = even if self.suff_stat is None else self.suff_stat
             mixtures, topics = mixtures + self.pseudo_count * prior[0], topics + self.pseudo_count * prior[1]
-        estimator = self._length()
-        length = self.len_dist if estimator is not self.len_estimator else estimator.estimate(nobs, stat.length)
+        length = self._length_law(nobs, stat.length)
         w = laws_of_counts(mixtures[None, :])[0]
         return HierarchicalMixtureDistribution(fitted, w, laws_of_counts(topics), length, self.name, self.keys)
 

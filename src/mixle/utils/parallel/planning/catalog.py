@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from mixle.errors import SerializationError
 from mixle.utils.parallel.planning.devices import Resources
-from mixle.utils.parallel.planning.json_text import JsonText, write_text
+from mixle.utils.parallel.planning.json_text import JsonFile
 from mixle.utils.parallel.planning.precision import precision_name
 
 __all__ = ["CalibrationCatalog", "CalibrationRecord", "host_kind", "keep", "measured_resources", "workload_name"]
@@ -114,7 +114,7 @@ class CalibrationRecord:
 
 
 @dataclass
-class CalibrationCatalog(JsonText):
+class CalibrationCatalog(JsonFile):
     """Append-only catalog of resource calibration measurements.
 
     Parameters
@@ -164,10 +164,6 @@ class CalibrationCatalog(JsonText):
         if not isinstance(payload, dict) or not isinstance(payload.get("records", []), list):
             raise TypeError(f"a catalog is an object with a list of records, not {type(payload).__name__}")
         return cls(tuple(CalibrationRecord.from_dict(record) for record in payload.get("records", ())))
-
-    def save(self, path: Any, **kwargs: Any) -> None:
-        """Persist the catalog to a JSON file; parent folders are made, a reader never sees half a file."""
-        write_text(path, self.to_json(**kwargs))
 
     @classmethod
     def load(cls, path: Any) -> Self:

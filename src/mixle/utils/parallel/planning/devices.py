@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from mixle.utils.parallel.planning.json_text import JsonText, write_text
+from mixle.utils.parallel.planning.json_text import JsonFile
 from mixle.utils.parallel.planning.precision import precision_name
 
 __all__ = ["DeviceSpec", "Resources"]
@@ -106,7 +106,7 @@ def _number(value: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Resources(JsonText):
+class Resources(JsonFile):
     """A collection of placement targets.
 
     Parameters
@@ -258,10 +258,6 @@ class Resources(JsonText):
     def from_dict(cls, payload: dict[str, Any]) -> Self:
         """Build resources from `to_dict` output; ValueError if it holds no devices."""
         return cls(tuple(DeviceSpec.from_dict(device) for device in payload.get("devices", ())))
-
-    def save(self, path: Any, **kwargs: Any) -> None:
-        """Persist resources to a JSON file for reuse by later plans; parent folders are made, a tear is impossible."""
-        write_text(path, self.to_json(**kwargs))
 
     @classmethod
     def load(cls, path: Any) -> Self:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import Any, Self
 
-__all__ = ["JsonText", "write_text"]
+__all__ = ["JsonFile", "JsonText", "write_text"]
 
 
 class JsonText:
@@ -39,6 +39,14 @@ class JsonText:
         import json
 
         return cls.from_dict(json.loads(text))
+
+
+class JsonFile(JsonText):
+    """What is kept in a file as well."""
+
+    def save(self, path: Any, **kwargs: Any) -> None:
+        """Write `to_json` to a file; parent folders are made, and a reader never sees half of it."""
+        write_text(path, self.to_json(**kwargs))
 
 
 def write_text(path: Any, text: str) -> None:
