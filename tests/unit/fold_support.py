@@ -168,3 +168,25 @@ def numbers(n=103, seed=0):
 
 def handle_over(transport, rows, shards=3, sub_chunks=1, weights=None):
     return Handle(transport, make_source(rows, PlainEncoder(), as_shard_map(shards), sub_chunks, weights, None))
+
+
+def fitted_bits(handle):
+    """Return the bits of a start and of one step, and the score of its model."""
+    estimator = PlainEstimator()
+    start = handle.pysp_seq_initialize(estimator, 3, 0.3)
+    model = handle.pysp_seq_estimate(estimator, start)
+    return start.bits(), model.bits(), handle.pysp_seq_log_density_sum(model)
+
+
+class Recording:
+    """An estimator that keeps the accumulators it makes, and no more than a factory."""
+
+    def __init__(self):
+        self.made = []
+
+    def accumulator_factory(self):
+        return self
+
+    def make(self):
+        self.made.append(PlainAccumulator())
+        return self.made[-1]

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from fold_support import PlainAccumulator, PlainEstimator
+from fold_support import PlainAccumulator, PlainEstimator, Recording
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,20 +111,10 @@ def test_a_checkpoint_near_a_group_changes_no_bit(after):
 
 
 def test_a_checkpoint_rebuilds_the_accumulator_from_its_value():
-    made = []
-
-    class Factory:
-        def make(self):
-            made.append(PlainAccumulator())
-            return made[-1]
-
-    class Estimator:
-        def accumulator_factory(self):
-            return Factory()
-
-    checkpointed_fold(Estimator(), pickled(statistics(4)), checkpoint_after=1)
-    assert len(made) == 2
-    assert made[0].value() != made[1].value()
+    estimator = Recording()
+    checkpointed_fold(estimator, pickled(statistics(4)), checkpoint_after=1)
+    assert len(estimator.made) == 2
+    assert estimator.made[0].value() != estimator.made[1].value()
 
 
 def test_folding_nothing_gives_the_zero_statistic():

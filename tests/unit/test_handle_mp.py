@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from fold_support import SHARDS, PlainEncoder, PlainEstimator, PlainModel, numbers
+from fold_support import SHARDS, PlainEncoder, PlainEstimator, PlainModel, fitted_bits, numbers
 
 from mixle.errors import HandleClosed, RowError
 from mixle.stats import seq_log_density
@@ -18,36 +18,31 @@ from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
 ROWS = numbers()
 
 
-def bits(handle):
-    estimator = PlainEstimator()
-    start = handle.pysp_seq_initialize(estimator, 3, 0.3)
-    model = handle.pysp_seq_estimate(estimator, start)
-    return start.bits(), model.bits(), handle.pysp_seq_log_density_sum(model)
-
-
 @pytest.mark.parametrize("workers", SHARDS)
 def test_the_default_is_one_strided_shard_per_worker(workers):
     with MPEncodedData(ROWS, PlainEstimator(), num_workers=workers, sub_chunks=2) as handle:
         assert (handle.num_workers, handle.num_shards, handle.size, len(handle)) == (workers, workers, 103, 103)
-        assert bits(handle) == bits(LocalEncodedData(ROWS, PlainEstimator(), num_shards=workers, sub_chunks=2))
+        assert fitted_bits(handle) == fitted_bits(
+            LocalEncodedData(ROWS, PlainEstimator(), num_shards=workers, sub_chunks=2)
+        )
 
 
 def test_bits_do_not_depend_on_the_number_of_workers():
     found = set()
     for workers in (1, 2, 3):
         with MPEncodedData(ROWS, PlainEstimator(), num_workers=workers, num_shards=5, weights=ROWS_W) as handle:
-            found.add(bits(handle))
-    assert found == {bits(LocalEncodedData(ROWS, PlainEstimator(), num_shards=5, weights=ROWS_W))}
+            found.add(fitted_bits(handle))
+    assert found == {fitted_bits(LocalEncodedData(ROWS, PlainEstimator(), num_shards=5, weights=ROWS_W))}
 
 
 ROWS_W = [float(i % 4) for i in range(103)]
 
 
 def test_the_contiguous_words_of_encoded_data_mean_the_same_here():
-    reference = bits(LocalEncodedData(ROWS, PlainEstimator(), num_shards=Contiguous(3)))
+    reference = fitted_bits(LocalEncodedData(ROWS, PlainEstimator(), num_shards=Contiguous(3)))
     for words in ({"num_chunks": 3}, {"placement": plan(ROWS, encoder=PlainEncoder(), num_chunks=3)}):
         with encoded_data(ROWS, model=PlainModel(0.0, 1.0), backend="mp", num_workers=2, **words) as handle:
-            assert bits(handle) == reference
+            assert fitted_bits(handle) == reference
 
 
 @pytest.mark.parametrize(("asked", "got"), [(0, 1), (-3, 1), (99, 4), (np.int64(2), 2)])

@@ -4,20 +4,13 @@ import collections
 
 import numpy as np
 import pytest
-from fold_support import SHARDS, PlainEncoder, PlainEstimator, PlainModel, numbers
+from fold_support import SHARDS, PlainEncoder, PlainEstimator, PlainModel, fitted_bits, numbers
 
 from mixle.errors import RowError
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.planner import LocalEncodedData, Resources, encoded_data, plan
 
 ROWS = numbers()
-
-
-def bits(handle):
-    estimator = PlainEstimator()
-    start = handle.pysp_seq_initialize(estimator, 3, 0.3)
-    model = handle.pysp_seq_estimate(estimator, start)
-    return start.bits(), model.bits(), handle.pysp_seq_log_density_sum(model)
 
 
 @pytest.mark.parametrize("sub_chunks", [1, 3])
@@ -33,14 +26,14 @@ def test_threads_change_no_bit(shards, sub_chunks):
             parallel_chunks=True,
             chunk_workers=workers,
         )
-        assert bits(threads) == bits(serial)
+        assert fitted_bits(threads) == fitted_bits(serial)
 
 
 def test_one_shard_is_the_default_and_contiguous_chunks_are_what_num_chunks_means():
     assert LocalEncodedData(ROWS, PlainEstimator()).num_shards == 1
     chunks = LocalEncodedData(ROWS, PlainEstimator(), num_chunks=4)
-    assert bits(chunks) == bits(LocalEncodedData(ROWS, PlainEstimator(), num_shards=Contiguous(4)))
-    assert bits(chunks) != bits(LocalEncodedData(ROWS, PlainEstimator(), num_shards=4))
+    assert fitted_bits(chunks) == fitted_bits(LocalEncodedData(ROWS, PlainEstimator(), num_shards=Contiguous(4)))
+    assert fitted_bits(chunks) != fitted_bits(LocalEncodedData(ROWS, PlainEstimator(), num_shards=4))
 
 
 def test_resources_and_the_placement_planned_from_them_give_the_same_bits():
@@ -48,7 +41,7 @@ def test_resources_and_the_placement_planned_from_them_give_the_same_bits():
     placement = plan(ROWS, estimator=PlainEstimator(), resources=resources, sub_chunks=2)
     by_placement = LocalEncodedData(ROWS, PlainEstimator(), placement=placement)
     by_resources = LocalEncodedData(ROWS, PlainEstimator(), resources=resources, sub_chunks=2)
-    assert bits(by_placement) == bits(by_resources)
+    assert fitted_bits(by_placement) == fitted_bits(by_resources)
     assert by_placement.placement is placement
     assert by_placement.num_chunks == 6
 
@@ -82,7 +75,7 @@ def test_documented_attributes():
 def test_a_model_or_an_encoder_may_say_how_to_encode():
     by_model = LocalEncodedData(ROWS, model=PlainModel(0.0, 1.0))
     by_encoder = LocalEncodedData(ROWS, encoder=PlainEncoder())
-    assert bits(by_model) == bits(by_encoder) == bits(LocalEncodedData(ROWS, PlainEstimator()))
+    assert fitted_bits(by_model) == fitted_bits(by_encoder) == fitted_bits(LocalEncodedData(ROWS, PlainEstimator()))
     with pytest.raises(ValueError, match="LocalEncodedData requires an encoder, model, or estimator"):
         LocalEncodedData(ROWS)
 
@@ -91,7 +84,7 @@ def test_threads_with_one_shard_have_no_effect_and_say_so():
     with pytest.warns(UserWarning, match="no effect with one shard") as caught:
         handle = LocalEncodedData(ROWS, PlainEstimator(), sub_chunks=3, parallel_chunks=True)
     assert caught[0].filename == __file__
-    assert bits(handle) == bits(LocalEncodedData(ROWS, PlainEstimator(), sub_chunks=3))
+    assert fitted_bits(handle) == fitted_bits(LocalEncodedData(ROWS, PlainEstimator(), sub_chunks=3))
 
 
 def test_an_array_is_encoded_in_place():
@@ -208,7 +201,9 @@ def test_controls_that_cannot_be_used_are_refused(controls, error, words):
 
 @pytest.mark.parametrize("controls", [{"engine": "numpy"}, {"precision": "double"}, {"precision": np.float64}])
 def test_what_is_the_default_anyway_may_be_said(controls):
-    assert bits(LocalEncodedData(ROWS, PlainEstimator(), **controls)) == bits(LocalEncodedData(ROWS, PlainEstimator()))
+    assert fitted_bits(LocalEncodedData(ROWS, PlainEstimator(), **controls)) == fitted_bits(
+        LocalEncodedData(ROWS, PlainEstimator())
+    )
 
 
 def test_weights_are_copied():

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from fold_support import FailingModel, PlainAccumulator, PlainEncoder, PlainEstimator, PlainModel, numbers
+from fold_support import FailingModel, PlainAccumulator, PlainEncoder, PlainEstimator, PlainModel, Recording, numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,24 +53,14 @@ def test_draws_do_not_depend_on_the_block(monkeypatch, step):
 
 
 def test_one_accumulator_serves_all_chunks_of_a_shard():
-    made = []
-
-    class Factory:
-        def make(self):
-            made.append(PlainAccumulator())
-            return made[-1]
-
-    class Estimator:
-        def accumulator_factory(self):
-            return Factory()
-
+    estimator = Recording()
     rows = numbers(20)
-    result = execute(Accumulate(Estimator(), None), shard_of(rows, sub_chunks=3))
+    result = execute(Accumulate(estimator, None), shard_of(rows, sub_chunks=3))
     expected = PlainAccumulator()
     for j in range(3):
         part = np.array(rows[j::3])
         expected.seq_update(part, np.ones(len(part)), None)
-    assert len(made) == 1
+    assert len(estimator.made) == 1
     assert result.value == expected.value()
     assert (result.rows, result.weight, result.log_density, result.error) == (20, 20.0, None, None)
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mixle.cli.runs import Run, add_source, read_run, save
+from mixle.cli.runs import Run, add_source, save, told_run
 from mixle.cli.screen import Screen
 
 __all__ = ["add"]
@@ -42,9 +42,7 @@ def _run(read: argparse.Namespace, out: Screen, err: Screen) -> int:
     from mixle.cli.summary import summary
     from mixle.utils.parallel.observing.page import page
 
-    run = read_run(read.file, read.run_id)
-    for remark in run.remarks:
-        err.note(f"mixle: {remark}")
+    run = told_run(read, err)
     if read.html is not None:
         save(read.html, page(run.records, _title(read.file, run)), read.file)
     if read.json:

@@ -10,10 +10,11 @@ from mixle.errors import RecordsError
 if TYPE_CHECKING:
     import argparse
 
+    from mixle.cli.screen import Screen
     from mixle.telemetry import Event, Telemetry
     from mixle.utils.parallel.observing.records import RankRecord
 
-__all__ = ["Run", "add_source", "read_run", "save"]
+__all__ = ["Run", "add_source", "read_run", "save", "told_run"]
 
 #: Runs that a message lists.
 LISTED = 20
@@ -65,6 +66,14 @@ def read_run(file: str, run: str | None = None) -> Run:
         where = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
         raise RecordsError(f"{file}: a record cannot be used: {error}{where}; take that line out") from error
     return Run(None if name is None else str(name), records, _remarks(file, telemetry, records))
+
+
+def told_run(read: argparse.Namespace, err: Screen) -> Run:
+    """Return the run that a command line names, its remarks told to `err`."""
+    run = read_run(read.file, read.run_id)
+    for remark in run.remarks:
+        err.note(f"mixle: {remark}")
+    return run
 
 
 def save(path: Path, text: str, source: str) -> None:

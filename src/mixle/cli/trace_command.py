@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from mixle.cli.runs import add_source, read_run, save
+from mixle.cli.runs import add_source, save, told_run
 from mixle.cli.screen import Screen, counted
 from mixle.errors import RecordsError
 
@@ -46,9 +46,7 @@ def _run(read: argparse.Namespace, out: Screen, err: Screen) -> int:
 
     from mixle.utils.parallel.observing.trace import chrome_trace
 
-    run = read_run(read.file, read.run_id)
-    for remark in run.remarks:
-        err.note(f"mixle: {remark}")
+    run = told_run(read, err)
     text = json.dumps(chrome_trace(run.records, run.name or "fit"), allow_nan=False)
     if read.out == "-":
         out.say(text)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mixle._limits import one_blas_thread
+from mixle.stats.contract import Column
 from mixle.stats.leaf import Leaf, Rows
 from mixle.stats.reading import read_matrix
 from mixle.stats.sums import Moments, block_sum, merge_moments, raw_moments, weighted_moments
@@ -25,6 +26,7 @@ __all__ = [
     "QuadraticLeaf",
     "SquareLeaf",
     "log_or_floor",
+    "number_column",
     "seen_labels",
 ]
 
@@ -253,6 +255,11 @@ def seen_labels(labels: tuple[Any, ...], counts: np.ndarray) -> CodeCounts:
     if len(keep) == len(labels):
         return CodeCounts(labels, counts)
     return CodeCounts(tuple(labels[i] for i in keep.tolist()), counts[..., keep])
+
+
+def number_column(rows: Rows) -> Column:
+    """Return the numbers that codes stand for as a column for a start."""
+    return Column(np.array(rows.labels, float).take(rows.x) if rows.labels else np.zeros(rows.size))
 
 
 class CodeLeaf(Leaf):

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import Column
-from mixle.stats.domains import finite, nonnegative
+from mixle.stats.domains import dimension, finite, nonnegative, vector
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafEstimator, as_rows
 
-__all__ = ["LinearEstimator", "VectorLeaf", "inside"]
+__all__ = ["LinearEstimator", "VectorLeaf", "inside", "prior_vector", "with_prior"]
 
 
 class LinearEstimator(LeafEstimator):
@@ -92,6 +92,24 @@ class VectorLeaf(LinearLeaf):
     def from_value(self, value: Any) -> LinearSums:
         """Return the sums of (weight, sums (d,))."""
         return value if isinstance(value, LinearSums) else LinearSums(float(value[0]), np.array(value[1], float))
+
+
+def prior_vector(dim: Any, suff_stat: Any) -> tuple[int | None, np.ndarray | None]:
+    """Return the dimension of a law of vectors, at least 2, and the prior means of its features."""
+    prior = None if suff_stat is None else vector(suff_stat, "suff_stat")
+    number = len(prior) if dim is None and prior is not None else dimension(dim)
+    if number is not None and (number < 2 or (prior is not None and len(prior) != number)):
+        raise ValueError(f"dim must be at least 2 and the length of suff_stat, is {number!r}")
+    return number, prior
+
+
+def with_prior(stat: LinearSums, pseudo_count: float | None, suff_stat: np.ndarray | None) -> tuple[float, np.ndarray]:
+    """Return weight and sums (d,) of a statistic and of a prior of `pseudo_count` rows with means `suff_stat`."""
+    count, sums = float(stat.weight), np.asarray(stat.sums, float)
+    if not pseudo_count or suff_stat is None:
+        return count, sums
+    prior = pseudo_count * suff_stat
+    return count + pseudo_count, sums + prior if len(sums) else prior
 
 
 def inside(x: np.ndarray, outside: np.ndarray, harmless: float) -> tuple[np.ndarray, np.ndarray | None]:

@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mixle.stats.leaf import Leaf, Rows
 from mixle.stats.location_scale import LocationScaleEstimator
+from mixle.stats.reading import read_numbers
 from mixle.stats.sums import Moments, block_sum, merge_moments, raw_moments, weighted_moments
 
-__all__ = ["ReweightedEstimator", "ReweightedLeaf", "ReweightedSums", "first_kept"]
+__all__ = ["LocationLeaf", "ReweightedEstimator", "ReweightedLeaf", "ReweightedSums", "first_kept"]
 
 
 class ReweightedSums(NamedTuple):
@@ -93,6 +95,18 @@ class ReweightedLeaf(Leaf):
             return value
         first, second, count = value
         return ReweightedSums(float(count), float(count), 0.0, raw_moments(first, second, float(count), self.full))
+
+
+class LocationLeaf(ReweightedLeaf):
+    """Laws of one number about a location `loc`."""
+
+    def encode(self, rows: Sequence[Any]) -> np.ndarray:
+        """Return the numbers, which are squared later."""
+        return read_numbers(rows, self.name, squared=True)
+
+    def centre(self, dist: Any) -> float:
+        """Return the location."""
+        return float(dist.loc)
 
 
 class ReweightedEstimator(LocationScaleEstimator):

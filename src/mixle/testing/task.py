@@ -195,14 +195,18 @@ def _opened(value: Any) -> Any:
     return value
 
 
-class _Met:
-    """An estimator whose accumulators call back before they hand over their statistic."""
+class _Around:
+    """An object that is `inner` in all that is not defined here, and calls back."""
 
     def __init__(self, inner: Any, call: Callable[[], None]) -> None:
         self.inner, self.call = inner, call
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
+
+
+class _Met(_Around):
+    """An estimator whose accumulators call back before they hand over their statistic."""
 
     def accumulator_factory(self) -> Any:
         return self
@@ -211,13 +215,7 @@ class _Met:
         return _MetAccumulator(self.inner.accumulator_factory().make(), self.call)
 
 
-class _MetAccumulator:
-    def __init__(self, inner: Any, call: Callable[[], None]) -> None:
-        self.inner, self.call = inner, call
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
+class _MetAccumulator(_Around):
     def value(self) -> Any:
         self.call()
         return self.inner.value()

@@ -10,21 +10,18 @@ import numpy as np
 from mixle.stats.combinators.fields import (
     FieldsAccumulator,
     FieldsEncoder,
+    FieldsEstimator,
     FieldsFactory,
     estimate_fields,
-    keep_fields,
     plain_list,
 )
 from mixle.stats.contract import (
-    Column,
     DistributionSampler,
-    ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
     parts_given,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import products
-from mixle.stats.starts import seed_fields
 
 __all__ = [
     "CompositeAccumulator",
@@ -125,7 +122,7 @@ class CompositeSampler(DistributionSampler):
         return list(zip(*(plain_list(sampler.sample(size)) for sampler in self.samplers), strict=True))
 
 
-class CompositeEstimator(ParameterEstimator):
+class CompositeEstimator(FieldsEstimator):
     """Estimator of a `CompositeDistribution`.
 
     Parameters
@@ -166,23 +163,8 @@ class CompositeEstimator(ParameterEstimator):
         known = None if self.keys is not None else nobs
         return CompositeDistribution(estimate_fields(self.estimators, known, suff_stat), self.name, self.keys)
 
-    def keep_empty(self, model: CompositeDistribution, previous: Any, suff_stat: Any) -> CompositeDistribution:
-        """Return `model` with the empty components of its fields as they were in `previous`."""
-        kept = keep_fields(self.estimators, model.dists, previous, suff_stat)
-        return model if kept is None else CompositeDistribution(kept, model.name, model.keys)
-
-    @property
-    def start_parts(self) -> tuple[Any, ...]:
-        """Return the parts that a start may seed centres for."""
-        return tuple(self.estimators)
-
-    def seed_start(self, columns: list[Column], rng: Any) -> tuple[Any, ...] | None:
-        """Return seeds of the fields' mixtures on sampled rows, or None without any."""
-        return seed_fields(self.estimators, columns, rng)
-
-    def stack_node(self) -> tuple[str, Any]:
-        """Return how this part stacks over a component axis."""
-        return ("composite", self.estimators)
+    def _of_dists(self, dists: list[Any], model: Any) -> CompositeDistribution:
+        return CompositeDistribution(dists, model.name, model.keys)
 
     def _parts(self) -> tuple[tuple[str, Any], ...]:
         return tuple((f"field {i}", estimator) for i, estimator in enumerate(self.estimators))

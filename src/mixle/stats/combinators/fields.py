@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -11,19 +12,21 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from mixle.errors import ArityError, ContractError, RowError
-from mixle.stats.combinators.parts import is_latent, supported, update_part
+from mixle.stats.combinators.parts import PartsAccumulator, is_latent, supported, update_part
 from mixle.stats.contract import (
     Column,
     DataSequenceEncoder,
-    SequenceEncodableStatisticAccumulator,
+    ParameterEstimator,
     StatisticAccumulatorFactory,
 )
 from mixle.stats.refusals import refuse_statistic
+from mixle.stats.starts import seed_fields
 from mixle.stats.table import Table
 
 __all__ = [
     "FieldsAccumulator",
     "FieldsEncoder",
+    "FieldsEstimator",
     "FieldsFactory",
     "estimate_fields",
     "keep_fields",
@@ -146,7 +149,7 @@ class FieldsEncoder(DataSequenceEncoder):
         return result
 
 
-class FieldsAccumulator(SequenceEncodableStatisticAccumulator):
+class FieldsAccumulator(PartsAccumulator):
     """Statistic of independent fields: the tuple of the fields' statistics."""
 
     encoder: ClassVar[type[FieldsEncoder]] = FieldsEncoder
@@ -248,18 +251,6 @@ class FieldsAccumulator(SequenceEncodableStatisticAccumulator):
             accumulator.scale(c)
         return self
 
-    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
-        """Pool the whole under its key, then every field under its own."""
-        super().key_merge(stats_dict)
-        for accumulator in self.accumulators:
-            accumulator.key_merge(stats_dict)
-
-    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
-        """Take the pooled whole, then every field's pooled statistic."""
-        super().key_replace(stats_dict)
-        for accumulator in self.accumulators:
-            accumulator.key_replace(stats_dict)
-
     def acc_to_encoder(self) -> FieldsEncoder:
         """Return the encoder of the fields."""
         return self.encoder([accumulator.acc_to_encoder() for accumulator in self.accumulators], self.fields)
@@ -301,6 +292,34 @@ def keep_fields(estimators: Sequence[Any], dists: Sequence[Any], previous: Any, 
         estimator.keep_empty(new, before, value) if is_latent(estimator) else new
         for estimator, new, before, value in zip(estimators, dists, old, suff_stat, strict=True)
     ]
+
+
+class FieldsEstimator(ParameterEstimator):
+    """Estimator of independent fields: `estimators` in order, and how their laws make up the law of a row."""
+
+    estimators: Any
+
+    @abstractmethod
+    def _of_dists(self, dists: list[Any], model: Any) -> Any:
+        """Return a law like `model` of these laws."""
+
+    def keep_empty(self, model: Any, previous: Any, suff_stat: Any) -> Any:
+        """Return `model` with the empty components of its fields as they were in `previous`."""
+        kept = keep_fields(self.estimators, model.dists, previous, suff_stat)
+        return model if kept is None else self._of_dists(kept, model)
+
+    @property
+    def start_parts(self) -> tuple[Any, ...]:
+        """Return the parts that a start may seed centres for."""
+        return tuple(self.estimators)
+
+    def seed_start(self, columns: list[Column], rng: Any) -> tuple[Any, ...] | None:
+        """Return seeds of the fields' mixtures on sampled rows, or None without any."""
+        return seed_fields(self.estimators, columns, rng)
+
+    def stack_node(self) -> tuple[str, Any]:
+        """Return how this part stacks over a component axis."""
+        return ("composite", self.estimators)
 
 
 def _refuse_arity(value: Any, count: int) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixle.stats.combinators.null import StatelessAccumulator
+from mixle.stats.combinators.null import NullEstimator, StatelessAccumulator
 from mixle.stats.contract import (
     Column,
     DataSequenceEncoder,
@@ -16,7 +16,7 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 
-__all__ = ["IgnoredDistribution", "IgnoredEncoder", "IgnoredEstimator", "IgnoredFactory"]
+__all__ = ["IgnoredDistribution", "IgnoredEncoder", "IgnoredEstimator", "IgnoredFactory", "KeepsLength"]
 
 
 class IgnoredEncoder(DataSequenceEncoder):
@@ -140,3 +140,18 @@ class IgnoredEstimator(ParameterEstimator):
 
     def _parts(self) -> tuple[tuple[str, Any], ...]:
         return ()
+
+
+class KeepsLength(ParameterEstimator):
+    """Estimator of sequences whose law of the length may be kept as it is: `len_dist` without a `len_estimator`."""
+
+    len_estimator: Any
+    len_dist: Any
+
+    def _length(self) -> Any:
+        fixed = isinstance(self.len_estimator, NullEstimator) and self.len_dist is not None
+        return IgnoredEstimator(self.len_dist) if fixed else self.len_estimator
+
+    def _length_law(self, nobs: float | None, lengths: Any) -> Any:
+        estimator = self._length()
+        return self.len_dist if estimator is not self.len_estimator else estimator.estimate(nobs, lengths)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from mixle.errors import SupportError
+from mixle.stats.contract import SequenceEncodableStatisticAccumulator
 from mixle.stats.refusals import LEAVE_OUT
 
-__all__ = ["is_latent", "supported", "update_part"]
+__all__ = ["PartsAccumulator", "fit_parts", "is_latent", "supported", "update_part"]
 
 
 def is_latent(estimator: Any) -> bool:
@@ -18,6 +20,22 @@ def is_latent(estimator: Any) -> bool:
     if not callable(tell) or not hasattr(estimator, "keep_empty"):
         return False
     return hasattr(estimator, "num_components") or any(is_latent(part) for _, part in tell())
+
+
+def fit_parts(estimators: Iterable[Any], counts: Iterable[Any], values: Iterable[Any], tied: bool) -> list[Any]:
+    """Return the law that each estimator fits to its statistic.
+
+    Parameters
+    ----------
+    estimators, counts, values : iterable
+        Estimators, weights of their rows, and statistics.
+    tied : bool
+        Whether a statistic is pooled with others', so that it has seen more than its own count.
+    """
+    return [
+        estimator.estimate(None if tied else float(count), value)
+        for estimator, count, value in zip(estimators, counts, values, strict=True)
+    ]
 
 
 def supported(accumulator: Any, payload: Any) -> np.ndarray | None:
@@ -44,3 +62,21 @@ def update_part(accumulator: Any, payload: Any, weights: np.ndarray, model: Any)
     if left_out:
         lost = np.flatnonzero(np.isneginf(model.seq_log_density(payload)) & (weights > 0.0))
         raise SupportError(f"no component supports the value; {LEAVE_OUT}", "Mixture", int(lost[0]))
+
+
+class PartsAccumulator(SequenceEncodableStatisticAccumulator):
+    """Accumulator over those of several parts, each with keys of its own."""
+
+    accumulators: Any
+
+    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
+        """Pool the whole under its key, then every part under its own."""
+        super().key_merge(stats_dict)
+        for accumulator in self.accumulators:
+            accumulator.key_merge(stats_dict)
+
+    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
+        """Take the pooled whole, then every part's pooled statistic."""
+        super().key_replace(stats_dict)
+        for accumulator in self.accumulators:
+            accumulator.key_replace(stats_dict)

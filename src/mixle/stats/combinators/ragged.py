@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.errors import RowError
+from mixle.stats.combinators.parts import update_part
 from mixle.stats.contract import Column, DataSequenceEncoder
 
-__all__ = ["RaggedRows", "SequenceEncoder", "of_its_row"]
+__all__ = ["RaggedRows", "SequenceEncoder", "initialize_lengths", "of_its_row", "update_lengths"]
 
 
 class RaggedRows(NamedTuple):
@@ -52,6 +53,22 @@ def of_its_row(error: RowError, offsets: np.ndarray) -> RowError:
         return error
     row = int(np.searchsorted(offsets, error.row, side="right")) - 1
     return error.inside(error.row - int(offsets[row])).at(row)
+
+
+def update_lengths(accumulator: Any, lengths: Any, weights: np.ndarray, model: Any) -> None:
+    """Add encoded lengths of sequences; a length that is refused is told as that of its row."""
+    try:
+        update_part(accumulator, lengths, weights, None if model is None else model.len_dist)
+    except RowError as error:
+        raise error.inside("length") from None
+
+
+def initialize_lengths(accumulator: Any, lengths: Any, weights: np.ndarray, rng: Any) -> None:
+    """Add encoded lengths before there is a model, as `update_lengths` does."""
+    try:
+        accumulator.seq_initialize(lengths, weights, rng)
+    except RowError as error:
+        raise error.inside("length") from None
 
 
 class SequenceEncoder(DataSequenceEncoder):

@@ -12,20 +12,17 @@ from mixle.errors import ArityError
 from mixle.stats.combinators.fields import (
     FieldsAccumulator,
     FieldsEncoder,
+    FieldsEstimator,
     FieldsFactory,
     estimate_fields,
-    keep_fields,
     plain_list,
 )
 from mixle.stats.contract import (
-    Column,
     DistributionSampler,
-    ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import products
-from mixle.stats.starts import seed_fields
 from mixle.stats.table import Table
 
 __all__ = ["RecordAccumulator", "RecordDistribution", "RecordEncoder", "RecordEstimator", "RecordSampler"]
@@ -102,7 +99,23 @@ def as_fields(fields: Any) -> dict[Any, Any]:
     return found
 
 
-class RecordDistribution(SequenceEncodableProbabilityDistribution):
+class _Named:
+    """Parts by the names of their fields."""
+
+    _fields: ClassVar[tuple[str, ...]] = ("fields",)
+    _keyword_fields: ClassVar[tuple[str, ...]] = ("name",)
+
+    def __init__(self, fields: Any, name: str | None = None) -> None:
+        self.fields = as_fields(fields)
+        self.name = name
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """Return the names of the fields."""
+        return tuple(self.fields)
+
+
+class RecordDistribution(_Named, SequenceEncodableProbabilityDistribution):
     """Product of laws, one for each field of a mapping.
 
     Parameters
@@ -126,18 +139,6 @@ class RecordDistribution(SequenceEncodableProbabilityDistribution):
     >>> d.log_density({"x": 0.0, "n": 0})
     -2.9189385332046727
     """
-
-    _fields = ("fields",)
-    _keyword_fields = ("name",)
-
-    def __init__(self, fields: Any, name: str | None = None) -> None:
-        self.fields = as_fields(fields)
-        self.name = name
-
-    @property
-    def keys(self) -> tuple[Any, ...]:
-        """Return the names of the fields."""
-        return tuple(self.fields)
 
     @property
     def dists(self) -> tuple[Any, ...]:
@@ -193,7 +194,7 @@ class RecordSampler(DistributionSampler):
         return [dict(zip(self.samplers, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-class RecordEstimator(ParameterEstimator):
+class RecordEstimator(_Named, FieldsEstimator):
     """Estimator of a `RecordDistribution`.
 
     Parameters
@@ -218,17 +219,6 @@ class RecordEstimator(ParameterEstimator):
     """
 
     _laws: ClassVar[tuple[str, ...]] = ("dists",)
-    _fields = ("fields",)
-    _keyword_fields = ("name",)
-
-    def __init__(self, fields: Any, name: str | None = None) -> None:
-        self.fields = as_fields(fields)
-        self.name = name
-
-    @property
-    def keys(self) -> tuple[Any, ...]:
-        """Return the names of the fields."""
-        return tuple(self.fields)
 
     @property
     def estimators(self) -> tuple[Any, ...]:
@@ -244,23 +234,8 @@ class RecordEstimator(ParameterEstimator):
         fitted = estimate_fields(self.estimators, nobs, suff_stat)
         return RecordDistribution(dict(zip(self.fields, fitted, strict=True)), self.name)
 
-    def keep_empty(self, model: RecordDistribution, previous: Any, suff_stat: Any) -> RecordDistribution:
-        """Return `model` with the empty components of its fields as they were in `previous`."""
-        kept = keep_fields(self.estimators, model.dists, previous, suff_stat)
-        return model if kept is None else RecordDistribution(dict(zip(self.fields, kept, strict=True)), model.name)
-
-    @property
-    def start_parts(self) -> tuple[Any, ...]:
-        """Return the parts that a start may seed centres for."""
-        return tuple(self.estimators)
-
-    def seed_start(self, columns: list[Column], rng: Any) -> tuple[Any, ...] | None:
-        """Return seeds of the fields' mixtures on sampled rows, or None without any."""
-        return seed_fields(self.estimators, columns, rng)
-
-    def stack_node(self) -> tuple[str, Any]:
-        """Return how this part stacks over a component axis."""
-        return ("composite", self.estimators)
+    def _of_dists(self, dists: list[Any], model: Any) -> RecordDistribution:
+        return RecordDistribution(dict(zip(self.fields, dists, strict=True)), model.name)
 
     def _parts(self) -> tuple[tuple[str, Any], ...]:
         return tuple((f"field {field!r}", estimator) for field, estimator in self.fields.items())

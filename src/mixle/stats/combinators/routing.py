@@ -11,13 +11,12 @@ import numpy as np
 
 from mixle.errors import RowError, SupportError
 from mixle.stats.combinators.missing import OptionalEncoder, OptionalRows, of_all_rows
-from mixle.stats.combinators.parts import is_latent, supported, update_part
+from mixle.stats.combinators.parts import PartsAccumulator, is_latent, supported, update_part
 from mixle.stats.combinators.wrapping import kept_rows
 from mixle.stats.contract import (
     Column,
     DataSequenceEncoder,
     ParameterEstimator,
-    SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
 from mixle.stats.refusals import LEAVE_OUT
@@ -99,7 +98,7 @@ class RoutedEncoder(DataSequenceEncoder):
         return result
 
 
-class RoutedAccumulator(SequenceEncodableStatisticAccumulator):
+class RoutedAccumulator(PartsAccumulator):
     """Statistics of the parts, and the weight that each of them saw."""
 
     name: ClassVar[str] = ""
@@ -207,18 +206,6 @@ class RoutedAccumulator(SequenceEncodableStatisticAccumulator):
             accumulator.scale(c)
         self.nobs = [part * c for part in self.nobs]
         return self
-
-    def key_merge(self, stats_dict: dict[Any, Any]) -> None:
-        """Pool the whole under its key, then every part under its own."""
-        super().key_merge(stats_dict)
-        for accumulator in self.accumulators:
-            accumulator.key_merge(stats_dict)
-
-    def key_replace(self, stats_dict: dict[Any, Any]) -> None:
-        """Take the pooled whole, then every part's pooled statistic."""
-        super().key_replace(stats_dict)
-        for accumulator in self.accumulators:
-            accumulator.key_replace(stats_dict)
 
 
 class RoutedFactory(StatisticAccumulatorFactory):

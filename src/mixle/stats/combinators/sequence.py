@@ -7,15 +7,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.errors import NonGenerativeSequenceError, RowError
+from mixle.errors import RowError
+from mixle.stats.combinators.drawing import drawn_lengths, in_rows
 from mixle.stats.combinators.fields import plain_list
-from mixle.stats.combinators.ignored import IgnoredEstimator
+from mixle.stats.combinators.ignored import KeepsLength
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.combinators.parts import update_part
-from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, of_its_row
+from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, initialize_lengths, of_its_row, update_lengths
 from mixle.stats.contract import (
     DistributionSampler,
-    ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
@@ -82,10 +82,7 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
             update_part(self.element, x.elements, spread, None if estimate is None else estimate.dist)
         except RowError as error:
             raise of_its_row(error, x.offsets) from None
-        try:
-            update_part(self.length, x.lengths, weights, None if estimate is None else estimate.len_dist)
-        except RowError as error:
-            raise error.inside("length") from None
+        update_lengths(self.length, x.lengths, weights, estimate)
 
     def seq_initialize(self, x: RaggedRows, weights: np.ndarray, rng: Any) -> None:
         """Add encoded rows before there is a model."""
@@ -94,10 +91,7 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
             self.element.seq_initialize(x.elements, spread, rng)
         except RowError as error:
             raise of_its_row(error, x.offsets) from None
-        try:
-            self.length.seq_initialize(x.lengths, weights, rng)
-        except RowError as error:
-            raise error.inside("length") from None
+        initialize_lengths(self.length, x.lengths, weights, rng)
 
     def combine(self, suff_stat: Any) -> SequenceAccumulator:
         """Add another statistic."""
@@ -245,16 +239,12 @@ class SequenceSampler(DistributionSampler):
         NonGenerativeSequenceError
             If there is no law of the length.
         """
-        if isinstance(self.dist.len_dist, NullDistribution):
-            raise NonGenerativeSequenceError(f"{self._unsized} cannot be sampled; pass len_dist=")
-        lengths = [int(self.lengths.sample())] if size is None else [int(n) for n in self.lengths.sample(size)]
-        drawn = plain_list(self.elements.sample(sum(lengths)))
-        ends = np.cumsum(lengths).tolist()
-        rows = [drawn[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+        lengths = drawn_lengths(self.dist.len_dist, self.lengths, size, self._unsized)
+        rows = in_rows(plain_list(self.elements.sample(sum(lengths))), lengths)
         return rows[0] if size is None else rows
 
 
-class SequenceEstimator(ParameterEstimator):
+class SequenceEstimator(KeepsLength):
     """Estimator of a `SequenceDistribution`.
 
     Parameters
@@ -304,20 +294,12 @@ class SequenceEstimator(ParameterEstimator):
         element, length = self.estimator.accumulator_factory(), self._length().accumulator_factory()
         return SequenceFactory(element, length, self.len_normalized, self.keys)
 
-    def _length(self) -> Any:
-        fixed = isinstance(self.len_estimator, NullEstimator) and self.len_dist is not None
-        return IgnoredEstimator(self.len_dist) if fixed else self.len_estimator
-
     def estimate(self, nobs: float | None, suff_stat: Any) -> SequenceDistribution:
         """Return the fitted distribution; the children are told the weight of elements, and of rows."""
         _, element_nobs, length_nobs, elements, lengths = suff_stat
         dist = self.estimator.estimate(None if self.keys is not None else element_nobs, elements)
         length = self._length_law(length_nobs, lengths)
         return SequenceDistribution(dist, length, self.len_normalized, self.name, self.keys)
-
-    def _length_law(self, nobs: float | None, lengths: Any) -> Any:
-        estimator = self._length()
-        return self.len_dist if estimator is not self.len_estimator else estimator.estimate(nobs, lengths)
 
     def stack_node(self) -> tuple[str, Any] | None:
         """Return None: rows of varying length do not stack."""

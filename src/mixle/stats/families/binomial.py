@@ -11,7 +11,7 @@ import numpy as np
 from mixle.stats.contract import Column, DistributionSampler
 from mixle.stats.domains import fraction, integer, nonnegative
 from mixle.stats.enumeration import integers
-from mixle.stats.kinds import LOG_ZERO
+from mixle.stats.kinds import LOG_ZERO, number_column
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, as_rows
 from mixle.stats.reading import integer_codes, read_integers
 from mixle.stats.special import log_factorial
@@ -59,8 +59,7 @@ class _Binomial(Leaf):
         return Rows(codes, None, broken, labels)
 
     def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
-        rows = as_rows(payload).cut(start, stop)
-        return [Column(np.array(rows.labels, float).take(rows.x) if rows.labels else np.zeros(rows.size))]
+        return [number_column(as_rows(payload).cut(start, stop))]
 
     def support(self) -> str:
         return "the integers"

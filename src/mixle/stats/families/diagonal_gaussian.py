@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.covariance import as_pair, dimensioned
-from mixle.stats.domains import dimension, floor_variance, positive, vector
+from mixle.stats.covariance import dimensioned
+from mixle.stats.domains import floor_variance, vector
 from mixle.stats.kinds import MatrixRows, SquareLeaf
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
+from mixle.stats.leaf import LeafDistribution, repaired
 from mixle.stats.sums import Moments
+from mixle.stats.vector_normal import VectorNormalEstimator
 
 __all__ = ["DiagonalGaussianDistribution", "DiagonalGaussianEstimator", "DiagonalGaussianSampler"]
 
@@ -93,7 +94,7 @@ class DiagonalGaussianSampler(DistributionSampler):
         return drawn[0] if size is None else list(drawn)
 
 
-class DiagonalGaussianEstimator(LeafEstimator):
+class DiagonalGaussianEstimator(VectorNormalEstimator):
     """Estimator of a `DiagonalGaussianDistribution`, column by column as `GaussianEstimator`.
 
     Parameters
@@ -120,30 +121,10 @@ class DiagonalGaussianEstimator(LeafEstimator):
     array([1., 1.])
     """
 
-    _fields = ("dim",)
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "prior", "min_covar")
+    leaf_type = _DiagonalGaussian
 
-    def __init__(
-        self,
-        dim: int | None = None,
-        pseudo_count: Any = (None, None),
-        suff_stat: Any = (None, None),
-        name: str | None = None,
-        keys: Any = None,
-        prior: Any = None,
-        min_covar: float | None = None,
-    ) -> None:
-        self.dim = dimension(dim)
-        self.pseudo_count = as_pair(pseudo_count)
-        m0, v0 = (None, None) if suff_stat is None else suff_stat
-        self.suff_stat = (
-            None if m0 is None else vector(m0, "suff_stat"),
-            None if v0 is None else vector(v0, "suff_stat"),
-        )
-        self.name, self.keys = name, keys
-        self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
-        self.leaf = _DiagonalGaussian(self.dim)
-        self._take_prior(prior, any(self.pseudo_count))
+    def _prior_spread(self, value: Any) -> np.ndarray:
+        return vector(value, "suff_stat")
 
     def _estimate(self, stat: Moments) -> DiagonalGaussianDistribution:
         weight, mean, scatter = float(stat.weight), dimensioned(self, stat.mean), np.asarray(stat.scatter, float)

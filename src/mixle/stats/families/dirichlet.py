@@ -10,10 +10,10 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import dimension, nonnegative, positive, vector
+from mixle.stats.domains import nonnegative, positive, vector
 from mixle.stats.kinds import LinearSums
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
-from mixle.stats.linear import VectorLeaf
+from mixle.stats.linear import VectorLeaf, prior_vector, with_prior
 from mixle.stats.reading import read_matrix
 from mixle.stats.special import digammas, gammaln, trigammas
 
@@ -144,20 +144,14 @@ class DirichletEstimator(LeafEstimator):
         keys: Any = None,
         name: str | None = None,
     ) -> None:
-        self.suff_stat = None if suff_stat is None else vector(suff_stat, "suff_stat")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.dim = len(self.suff_stat) if dim is None and self.suff_stat is not None else dimension(dim)
-        if self.dim is not None and (self.dim < 2 or (self.suff_stat is not None and len(self.suff_stat) != self.dim)):
-            raise ValueError(f"dim must be at least 2 and the length of suff_stat, is {self.dim!r}")
+        self.dim, self.suff_stat = prior_vector(dim, suff_stat)
         self.delta = positive(delta, "delta")
         self.leaf = _Dirichlet(self.dim)
         self.name, self.keys = name, keys
 
     def _estimate(self, stat: LinearSums) -> DirichletDistribution:
-        count, sums = float(stat.weight), np.asarray(stat.sums, float)
-        if self.pseudo_count and self.suff_stat is not None:
-            prior = self.pseudo_count * self.suff_stat
-            count, sums = count + self.pseudo_count, sums + prior if len(sums) else prior
+        count, sums = with_prior(stat, self.pseudo_count, self.suff_stat)
         if not count > 0.0:
             dim = self.dim or len(sums)
             if not dim:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +10,7 @@ import numpy as np
 from mixle.stats.leaf import Rows
 from mixle.stats.location_scale import LocationScaleDistribution
 from mixle.stats.number_sampler import NumberSampler
-from mixle.stats.reading import read_numbers
-from mixle.stats.scale_mixture import ReweightedEstimator, ReweightedLeaf, ReweightedSums
+from mixle.stats.scale_mixture import LocationLeaf, ReweightedEstimator, ReweightedSums
 
 __all__ = ["LogisticDistribution", "LogisticEstimator", "LogisticSampler"]
 
@@ -21,14 +19,8 @@ VARIANCE = math.pi**2 / 3.0
 MEAN_U = 0.4262783988175058
 
 
-class _Logistic(ReweightedLeaf):
+class _Logistic(LocationLeaf):
     name: ClassVar[str] = "Logistic"
-
-    def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_numbers(rows, self.name, squared=True)
-
-    def centre(self, dist: Any) -> float:
-        return float(dist.loc)
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
         with np.errstate(over="ignore"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mixle.errors import RowError
+from mixle.stats.combinators.drawing import counted
 from mixle.stats.combinators.ragged import SequenceEncoder
 from mixle.stats.combinators.sequence import (
     SequenceAccumulator,
@@ -297,15 +298,7 @@ class MultinomialSampler(SequenceSampler):
             If there is no law of the total.
         """
         drawn = super().sample(size)
-        return _counted(drawn) if size is None else [_counted(values) for values in drawn]
-
-
-def _counted(values: Iterable[Any]) -> list[tuple[Any, int]]:
-    """Return each value once with its count, in the order in which they came up."""
-    counts: dict[Any, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
-    return list(counts.items())
+        return counted(drawn) if size is None else [counted(values) for values in drawn]
 
 
 class MultinomialEstimator(SequenceEstimator):

@@ -9,11 +9,12 @@ import numpy as np
 from mixle._limits import one_blas_thread
 from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.covariance import as_pair, dimensioned, symmetric, with_ridge, within_bounds
-from mixle.stats.domains import dimension, floor_variance, positive, vector
+from mixle.stats.covariance import dimensioned, symmetric, with_ridge, within_bounds
+from mixle.stats.domains import floor_variance, vector
 from mixle.stats.kinds import FullNormalLeaf
-from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
+from mixle.stats.leaf import LeafDistribution, repaired
 from mixle.stats.sums import Moments
+from mixle.stats.vector_normal import VectorNormalEstimator
 
 __all__ = ["MultivariateGaussianDistribution", "MultivariateGaussianEstimator", "MultivariateGaussianSampler"]
 
@@ -108,7 +109,7 @@ class MultivariateGaussianSampler(DistributionSampler):
         return drawn[0] if size is None else drawn
 
 
-class MultivariateGaussianEstimator(LeafEstimator):
+class MultivariateGaussianEstimator(VectorNormalEstimator):
     """Estimator of a `MultivariateGaussianDistribution`.
 
     Parameters
@@ -142,29 +143,10 @@ class MultivariateGaussianEstimator(LeafEstimator):
            [0., 1.]])
     """
 
-    _fields = ("dim",)
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "prior", "min_covar")
+    leaf_type = _MultivariateGaussian
 
-    def __init__(
-        self,
-        dim: int | None = None,
-        pseudo_count: Any = (None, None),
-        suff_stat: Any = (None, None),
-        name: str | None = None,
-        keys: Any = None,
-        prior: Any = None,
-        min_covar: float | None = None,
-    ) -> None:
-        self.dim = dimension(dim)
-        self.pseudo_count = as_pair(pseudo_count)
-        m0, v0 = (None, None) if suff_stat is None else suff_stat
-        m0 = None if m0 is None else vector(m0, "suff_stat")
-        v0 = None if v0 is None else symmetric(v0, len(v0), "suff_stat")
-        self.suff_stat = (m0, v0)
-        self.name, self.keys = name, keys
-        self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
-        self.leaf = _MultivariateGaussian(self.dim)
-        self._take_prior(prior, any(self.pseudo_count))
+    def _prior_spread(self, value: Any) -> np.ndarray:
+        return symmetric(value, len(value), "suff_stat")
 
     @one_blas_thread()
     def _estimate(self, stat: Moments) -> MultivariateGaussianDistribution:

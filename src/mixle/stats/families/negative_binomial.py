@@ -11,7 +11,7 @@ import numpy as np
 from mixle.stats.contract import Column, DistributionSampler
 from mixle.stats.domains import finite, fraction, nonnegative, positive
 from mixle.stats.enumeration import integers
-from mixle.stats.kinds import LOG_ZERO, CodeCounts, CodeLeaf
+from mixle.stats.kinds import LOG_ZERO, CodeCounts, CodeLeaf, number_column
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
 from mixle.stats.reading import read_counts
 from mixle.stats.special import digammas, gammaln, rising_log
@@ -42,8 +42,7 @@ class CountLeaf(CodeLeaf):
 
     def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
         """Return the counts as a column of numbers for a start."""
-        rows = as_rows(payload).cut(start, stop)
-        return [Column(np.array(rows.labels, float).take(rows.x) if rows.labels else np.zeros(rows.size))]
+        return [number_column(as_rows(payload).cut(start, stop))]
 
     def to_value(self, stat: CodeCounts) -> tuple[float, float, dict[int, float]]:
         """Return (Σw, Σw x, {x: Σw})."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +10,7 @@ import numpy as np
 from mixle.stats.domains import finite, positive
 from mixle.stats.leaf import LeafDistribution, Rows
 from mixle.stats.number_sampler import NumberSampler
-from mixle.stats.reading import read_numbers
-from mixle.stats.scale_mixture import ReweightedEstimator, ReweightedLeaf, ReweightedSums
+from mixle.stats.scale_mixture import LocationLeaf, ReweightedEstimator, ReweightedSums
 from mixle.stats.special import digamma, rising_log
 
 __all__ = ["StudentTDistribution", "StudentTEstimator", "StudentTSampler", "degrees_of_freedom", "log_student"]
@@ -51,14 +49,8 @@ def degrees_of_freedom(mean_extra: float) -> float:
     return 2.0 * math.exp(brentq(gap, low, high, xtol=1e-12, rtol=1e-14))
 
 
-class _StudentT(ReweightedLeaf):
+class _StudentT(LocationLeaf):
     name: ClassVar[str] = "StudentT"
-
-    def encode(self, rows: Sequence[Any]) -> np.ndarray:
-        return read_numbers(rows, self.name, squared=True)
-
-    def centre(self, dist: Any) -> float:
-        return float(dist.loc)
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
         with np.errstate(over="ignore"):

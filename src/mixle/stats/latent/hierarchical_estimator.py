@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.combinators.ignored import IgnoredEstimator
+from mixle.stats.combinators.ignored import KeepsLength
 from mixle.stats.combinators.null import NullEstimator
-from mixle.stats.combinators.parts import is_latent
-from mixle.stats.contract import Column, ParameterEstimator, parts_given
+from mixle.stats.combinators.parts import fit_parts, is_latent
+from mixle.stats.contract import Column, parts_given
 from mixle.stats.domains import nonnegative
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.hierarchical_accumulator import (
@@ -24,6 +24,7 @@ from mixle.stats.latent.hierarchical_accumulator import (
 from mixle.stats.latent.hierarchical_mixture import HierarchicalMixtureDistribution
 from mixle.stats.latent.hmm_encoder import PICKS, picked
 from mixle.stats.latent.hmm_start import Start
+from mixle.stats.latent.sequence_estimator import SequenceModelEstimator
 from mixle.stats.leaf import repaired
 from mixle.stats.refusals import check_mass
 from mixle.stats.sequences.paths import laws_of_counts
@@ -32,7 +33,7 @@ from mixle.stats.starts import seed_centres
 __all__ = ["HierarchicalMixtureEstimator"]
 
 
-class HierarchicalMixtureEstimator(ParameterEstimator):
+class HierarchicalMixtureEstimator(KeepsLength, SequenceModelEstimator):
     """Estimator of a `HierarchicalMixtureDistribution`.
 
     Parameters
@@ -94,20 +95,6 @@ class HierarchicalMixtureEstimator(ParameterEstimator):
             if tuple(part.shape for part in self.suff_stat) != wanted:
                 raise ValueError(f"suff_stat must have the shapes {wanted}")
 
-    def _parts(self) -> tuple[tuple[str, Any], ...]:
-        topics = tuple((f"topic {k}", estimator) for k, estimator in enumerate(self.estimators))
-        return (*topics, ("length", self.len_estimator))
-
-    @property
-    def num_components(self) -> int:
-        """Return the number of topics."""
-        return len(self.estimators)
-
-    @property
-    def least_start_rows(self) -> int:
-        """Return 1: a single sequence may show all topics."""
-        return 1
-
     def num_start_components(self) -> int:
         """Return how many centres a start seeds at most."""
         return max(len(self.estimators), self.num_mixtures)
@@ -124,10 +111,6 @@ class HierarchicalMixtureEstimator(ParameterEstimator):
         length = self._length().accumulator_factory()
         return HierarchicalFactory(self.estimators, self.num_mixtures, length, self.keys)
 
-    def _length(self) -> Any:
-        fixed = isinstance(self.len_estimator, NullEstimator) and self.len_dist is not None
-        return IgnoredEstimator(self.len_dist) if fixed else self.len_estimator
-
     def estimate(self, nobs: float | None, suff_stat: Any) -> HierarchicalMixtureDistribution:
         """Return the fitted model.
 
@@ -143,16 +126,12 @@ class HierarchicalMixtureEstimator(ParameterEstimator):
         total = math.fsum(mixtures.tolist())
         check_mass(total, nobs, self.keys[0] is not None)
         counts = np.add.reduce(topics, axis=0)
-        fitted = [
-            estimator.estimate(None if self.keys[1] is not None else float(count), child)
-            for estimator, count, child in zip(self.estimators, counts, stat.children, strict=True)
-        ]
+        fitted = fit_parts(self.estimators, counts, stat.children, self.keys[1] is not None)
         if self.pseudo_count:
             even = (np.full(mixtures.shape, 1.0 / mixtures.size), np.full(topics.shape, 1.0 / topics.shape[1]))
             prior = even if self.suff_stat is None else self.suff_stat
             mixtures, topics = mixtures + self.pseudo_count * prior[0], topics + self.pseudo_count * prior[1]
-        estimator = self._length()
-        length = self.len_dist if estimator is not self.len_estimator else estimator.estimate(nobs, stat.length)
+        length = self._length_law(nobs, stat.length)
         w = laws_of_counts(mixtures[None, :])[0]
         return HierarchicalMixtureDistribution(fitted, w, laws_of_counts(topics), length, self.name, self.keys)
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.errors import NonGenerativeSequenceError
-from mixle.stats.combinators.fields import plain_list
+from mixle.stats.combinators.drawing import drawn_along, drawn_lengths, in_rows
 from mixle.stats.combinators.null import NullDistribution
 from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution, parts_given
 from mixle.stats.domains import probabilities
@@ -150,21 +149,11 @@ class HierarchicalMixtureSampler(DistributionSampler):
         NonGenerativeSequenceError
             If there is no law of the length.
         """
-        if isinstance(self.dist.len_dist, NullDistribution):
-            raise NonGenerativeSequenceError(
-                "a HierarchicalMixture without a law of the length cannot be sampled; pass len_dist="
-            )
-        lengths = [int(self.lengths.sample())] if size is None else [int(n) for n in self.lengths.sample(size)]
+        what = "a HierarchicalMixture without a law of the length"
+        lengths = drawn_lengths(self.dist.len_dist, self.lengths, size, what)
         count, w = len(lengths), self.dist.mixture_weights
         which = self.rng.choice(len(w), size=count, p=w / w.sum())
         laws = np.cumsum(self.dist.topic_weights, axis=1)[np.repeat(which, lengths)]
         topics = draw_states(laws, self.rng.random_sample(len(laws)))
-        drawn: list[Any] = [None] * len(topics)
-        for k, sampler in enumerate(self.elements):
-            places = np.flatnonzero(topics == k)
-            if places.size:
-                for place, value in zip(places.tolist(), plain_list(sampler.sample(int(places.size))), strict=True):
-                    drawn[place] = value
-        ends = np.cumsum(lengths).tolist()
-        rows = [drawn[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+        rows = in_rows(drawn_along(topics, self.elements), lengths)
         return rows[0] if size is None else rows

@@ -10,21 +10,21 @@ import numpy as np
 
 from mixle.stats.chain_priors import chain_alphas, chain_log_density, chain_posterior, check_chain_prior, without
 from mixle.stats.combinators.null import NullEstimator
-from mixle.stats.combinators.parts import is_latent
-from mixle.stats.contract import Column, ParameterEstimator, parts_given
+from mixle.stats.combinators.parts import fit_parts, is_latent
+from mixle.stats.contract import parts_given
 from mixle.stats.domains import nonnegative
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.hmm import HiddenMarkovModelDistribution
 from mixle.stats.latent.hmm_accumulator import HiddenMarkovFactory, as_statistics
 from mixle.stats.latent.hmm_chain import stationary, terminal_mask
-from mixle.stats.latent.hmm_start import Start
+from mixle.stats.latent.sequence_estimator import SequenceModelEstimator
 from mixle.stats.leaf import repaired
 from mixle.stats.refusals import check_mass
 
 __all__ = ["HiddenMarkovEstimator", "HiddenMarkovModelEstimator"]
 
 
-class HiddenMarkovEstimator(ParameterEstimator):
+class HiddenMarkovEstimator(SequenceModelEstimator):
     """Estimator of a `HiddenMarkovModelDistribution`.
 
     Parameters
@@ -65,6 +65,7 @@ class HiddenMarkovEstimator(ParameterEstimator):
     """
 
     _laws: ClassVar[tuple[str, ...]] = ("topics", "len_dist")
+    part: ClassVar[str] = "state"
     _fields: ClassVar[tuple[str, ...]] = ("estimators",)
     _keyword_fields: ClassVar[tuple[str, ...]] = (
         "len_estimator", "pseudo_count", "name", "keys", "prior", "steady_state_init", "terminal_states", "suff_stat",
@@ -108,32 +109,10 @@ class HiddenMarkovEstimator(ParameterEstimator):
                     f"({self.num_states},); counts of transitions, shape {(self.num_states,) * 2})"
                 )
 
-    def _parts(self) -> tuple[tuple[str, Any], ...]:
-        states = tuple((f"state {k}", estimator) for k, estimator in enumerate(self.estimators))
-        return (*states, ("length", self.len_estimator))
-
     @property
     def num_states(self) -> int:
         """Return the number of states S."""
         return len(self.estimators)
-
-    @property
-    def num_components(self) -> int:
-        """Return the number of states."""
-        return len(self.estimators)
-
-    @property
-    def least_start_rows(self) -> int:
-        """Return 1: a single sequence may show all states."""
-        return 1
-
-    def num_start_components(self) -> int:
-        """Return how many centres a start seeds."""
-        return len(self.estimators)
-
-    def seed_start(self, columns: list[Column], rng: Any) -> Start:
-        """Return what `start` of the accumulators takes for centres, seeded on the columns of sampled sequences."""
-        return Start.seeded(self.estimators, columns, rng)
 
     def accumulator_factory(self) -> HiddenMarkovFactory:
         """Return the factory of this model's accumulators."""
@@ -160,10 +139,7 @@ class HiddenMarkovEstimator(ParameterEstimator):
         total = math.fsum(initial.tolist())
         check_mass(total, nobs, self.keys[0] is not None)
         tied = self.keys[2] is not None  # a pooled emission has seen more than its own count
-        topics = [
-            estimator.estimate(None if tied else float(count), child)
-            for estimator, count, child in zip(self.estimators, stat.state_counts, stat.children, strict=True)
-        ]
+        topics = fit_parts(self.estimators, stat.state_counts, stat.children, tied)
         transitions = self._transitions(moves)
         w = stationary(transitions) if self.steady_state_init else self._initial(initial)
         length = self.len_estimator.estimate(nobs, stat.length)

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.errors import NonGenerativeSequenceError
-from mixle.stats.combinators.fields import plain_list
+from mixle.stats.combinators.drawing import counted, drawn_along, drawn_lengths
 from mixle.stats.combinators.null import NullDistribution
 from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution, parts_given
 from mixle.stats.domains import positive, vector
@@ -161,27 +160,12 @@ class LDASampler(DistributionSampler):
         NonGenerativeSequenceError
             If there is no law of the number of words.
         """
-        if isinstance(self.dist.len_dist, NullDistribution):
-            raise NonGenerativeSequenceError(
-                "an LDA without a law of the number of words cannot be sampled; pass len_dist="
-            )
-        lengths = [int(self.lengths.sample())] if size is None else [int(n) for n in self.lengths.sample(size)]
+        what = "an LDA without a law of the number of words"
+        lengths = drawn_lengths(self.dist.len_dist, self.lengths, size, what)
         documents = [self._document(n) for n in lengths]
         return documents[0] if size is None else documents
 
     def _document(self, words: int) -> list[tuple[Any, int]]:
         shares = self.rng.dirichlet(self.dist.alpha)
         which = self.rng.choice(len(shares), size=words, p=shares / shares.sum())
-        drawn: list[Any] = [None] * words
-        for k, sampler in enumerate(self.words):
-            places = np.flatnonzero(which == k).tolist()
-            if places:
-                for place, word in zip(places, plain_list(sampler.sample(len(places))), strict=True):
-                    drawn[place] = word
-        counted: dict[Any, int] = {}
-        try:
-            for word in drawn:
-                counted[word] = counted.get(word, 0) + 1
-        except TypeError:  # words that cannot be looked up, such as vectors, stand one by one
-            return [(word, 1) for word in drawn]
-        return list(counted.items())
+        return counted(drawn_along(which, self.words))

@@ -9,21 +9,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.combinators.null import NullEstimator
-from mixle.stats.combinators.parts import is_latent
-from mixle.stats.contract import Column, ParameterEstimator, parts_given
+from mixle.stats.combinators.parts import fit_parts, is_latent
+from mixle.stats.contract import parts_given
 from mixle.stats.domains import nonnegative, positive, vector
 from mixle.stats.families.dirichlet import LARGEST, SMALLEST, dirichlet_shapes
 from mixle.stats.keys import has_keys
-from mixle.stats.latent.hmm_start import Start
 from mixle.stats.latent.lda import LDADistribution
 from mixle.stats.latent.lda_accumulator import LDAAccumulatorFactory, LDAStatistics
+from mixle.stats.latent.sequence_estimator import SequenceModelEstimator
 from mixle.stats.leaf import repaired
 from mixle.stats.refusals import check_mass
 
 __all__ = ["LDAEstimator"]
 
 
-class LDAEstimator(ParameterEstimator):
+class LDAEstimator(SequenceModelEstimator):
     """Estimator of an `LDADistribution`.
 
     Parameters
@@ -107,28 +107,6 @@ class LDAEstimator(ParameterEstimator):
         self.name = name
         self.keys: tuple[Any, Any] = (None, None) if keys is None else (keys[0], keys[1])
 
-    def _parts(self) -> tuple[tuple[str, Any], ...]:
-        topics = tuple((f"topic {k}", estimator) for k, estimator in enumerate(self.estimators))
-        return (*topics, ("length", self.len_estimator))
-
-    @property
-    def num_components(self) -> int:
-        """Return the number of topics K."""
-        return len(self.estimators)
-
-    @property
-    def least_start_rows(self) -> int:
-        """Return 1: a single document may show all topics."""
-        return 1
-
-    def num_start_components(self) -> int:
-        """Return how many centres a start seeds."""
-        return len(self.estimators)
-
-    def seed_start(self, columns: list[Column], rng: Any) -> Start:
-        """Return what `start` of the accumulators takes for centres, seeded on the columns of sampled documents."""
-        return Start.seeded(self.estimators, columns, rng)
-
     def accumulator_factory(self) -> LDAAccumulatorFactory:
         """Return the factory of this model's accumulators."""
         return LDAAccumulatorFactory(self.estimators, self.len_estimator, self.keys)
@@ -152,10 +130,7 @@ class LDAEstimator(ParameterEstimator):
         weight = float(stat.documents)
         check_mass(weight, nobs, self.keys[0] is not None)
         tied = self.keys[1] is not None
-        topics = [
-            estimator.estimate(None if tied else float(count), child)
-            for estimator, count, child in zip(self.estimators, stat.topic_counts, stat.children, strict=True)
-        ]
+        topics = fit_parts(self.estimators, stat.topic_counts, stat.children, tied)
         alpha, held = self._alpha(weight, np.asarray(stat.log_shares, float))
         length = self.len_estimator.estimate(nobs, stat.length)
         model = self._model(topics, alpha, length)

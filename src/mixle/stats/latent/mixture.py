@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.combinators.parts import is_latent
+from mixle.stats.combinators.parts import fit_parts, is_latent
 from mixle.stats.contract import (
     Column,
     DistributionSampler,
@@ -317,10 +317,7 @@ class MixtureEstimator(ParameterEstimator):
         total = math.fsum(counts.tolist())
         check_mass(total, nobs, self.keys[0] is not None)
         tied = self.keys[1] is not None  # a pooled component has seen more than its own count
-        fitted = [
-            estimator.estimate(None if tied else float(count), child)
-            for estimator, count, child in zip(self.estimators, counts, children, strict=True)
-        ]
+        fitted = fit_parts(self.estimators, counts, children, tied)
         model = self._mixture(fitted, self._weights(counts, total))
         model.set_prior(weight_posterior(self.prior, counts))
         return model

@@ -9,7 +9,7 @@ import numpy as np
 
 from mixle.errors import RowError, SupportError
 from mixle.stats.combinators.parts import update_part
-from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder
+from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, initialize_lengths, update_lengths
 from mixle.stats.contract import (
     Column,
     DataSequenceEncoder,
@@ -207,19 +207,13 @@ class IntegerMarkovChainAccumulator(SequenceEncodableStatisticAccumulator):
             update_part(self.initial, x.initial, weights, None if estimate is None else estimate.init_dist)
         except RowError as error:
             raise error.inside("first values") from None
-        try:
-            update_part(self.length, x.rows.lengths, weights, None if estimate is None else estimate.len_dist)
-        except RowError as error:
-            raise error.inside("length") from None
+        update_lengths(self.length, x.rows.lengths, weights, estimate)
 
     def seq_initialize(self, x: IntegerChains, weights: np.ndarray, rng: Any) -> None:
         """Add encoded sequences before there is a model."""
         self._count(x, weights)
         self.initial.seq_initialize(x.initial, weights, rng)
-        try:
-            self.length.seq_initialize(x.rows.lengths, weights, rng)
-        except RowError as error:
-            raise error.inside("length") from None
+        initialize_lengths(self.length, x.rows.lengths, weights, rng)
 
     def combine(self, suff_stat: Any) -> IntegerMarkovChainAccumulator:
         """Add another statistic.

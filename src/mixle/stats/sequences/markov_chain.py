@@ -10,6 +10,7 @@ import numpy as np
 
 from mixle.errors import NonGenerativeMarkovChainError
 from mixle.stats.chain_priors import chain_log_density, check_label_prior, label_alphas, label_posterior
+from mixle.stats.combinators.drawing import drawn_lengths
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.combinators.ragged import RaggedRows
 from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
@@ -166,11 +167,8 @@ class MarkovChainSampler(DistributionSampler):
         NonGenerativeMarkovChainError
             If there is no law of the length.
         """
-        if isinstance(self.dist.len_dist, NullDistribution):
-            raise NonGenerativeMarkovChainError(
-                "a MarkovChain without a law of the length cannot be sampled; pass len_dist="
-            )
-        lengths = [int(self.lengths.sample())] if size is None else [int(n) for n in self.lengths.sample(size)]
+        what = "a MarkovChain without a law of the length"
+        lengths = drawn_lengths(self.dist.len_dist, self.lengths, size, what, NonGenerativeMarkovChainError)
         rows = self.sample_paths(lengths)
         return rows[0] if size is None else rows
 

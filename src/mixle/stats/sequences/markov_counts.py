@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixle.errors import RowError, SupportError
-from mixle.stats.combinators.parts import update_part
-from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder
+from mixle.errors import SupportError
+from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, initialize_lengths, update_lengths
 from mixle.stats.contract import Column, SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
 from mixle.stats.sums import block_sum, signed_suff_stat
 
@@ -166,19 +165,13 @@ class MarkovChainAccumulator(SequenceEncodableStatisticAccumulator):
         """
         self._refuse(x, weights)
         self._count(x, weights)
-        try:
-            update_part(self.length, x.lengths, weights, None if estimate is None else estimate.len_dist)
-        except RowError as error:
-            raise error.inside("length") from None
+        update_lengths(self.length, x.lengths, weights, estimate)
 
     def seq_initialize(self, x: RaggedRows, weights: np.ndarray, rng: Any) -> None:
         """Add encoded sequences before there is a model."""
         self._refuse(x, weights)
         self._count(x, weights)
-        try:
-            self.length.seq_initialize(x.lengths, weights, rng)
-        except RowError as error:
-            raise error.inside("length") from None
+        initialize_lengths(self.length, x.lengths, weights, rng)
 
     def combine(self, suff_stat: Any) -> MarkovChainAccumulator:
         """Add another statistic.

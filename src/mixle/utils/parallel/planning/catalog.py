@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from mixle.errors import SerializationError
-from mixle.utils.parallel.planning.devices import Resources, write_text
+from mixle.utils.parallel.planning.devices import Resources
+from mixle.utils.parallel.planning.json_text import JsonFile
 from mixle.utils.parallel.planning.precision import precision_name
 
 __all__ = ["CalibrationCatalog", "CalibrationRecord", "host_kind", "keep", "measured_resources", "workload_name"]
@@ -113,7 +114,7 @@ class CalibrationRecord:
 
 
 @dataclass
-class CalibrationCatalog:
+class CalibrationCatalog(JsonFile):
     """Append-only catalog of resource calibration measurements.
 
     Parameters
@@ -163,23 +164,6 @@ class CalibrationCatalog:
         if not isinstance(payload, dict) or not isinstance(payload.get("records", []), list):
             raise TypeError(f"a catalog is an object with a list of records, not {type(payload).__name__}")
         return cls(tuple(CalibrationRecord.from_dict(record) for record in payload.get("records", ())))
-
-    def to_json(self, **kwargs: Any) -> str:
-        """Serialize the calibration catalog to JSON; `kwargs` go to ``json.dumps``."""
-        import json
-
-        return json.dumps(self.to_dict(), **kwargs)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Deserialize a calibration catalog from JSON."""
-        import json
-
-        return cls.from_dict(json.loads(text))
-
-    def save(self, path: Any, **kwargs: Any) -> None:
-        """Persist the catalog to a JSON file; parent folders are made, a reader never sees half a file."""
-        write_text(path, self.to_json(**kwargs))
 
     @classmethod
     def load(cls, path: Any) -> Self:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from mixle.utils.parallel.planning.json_text import JsonFile
 from mixle.utils.parallel.planning.precision import precision_name
 
 __all__ = ["DeviceSpec", "Resources"]
@@ -105,7 +106,7 @@ def _number(value: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Resources:
+class Resources(JsonFile):
     """A collection of placement targets.
 
     Parameters
@@ -258,29 +259,6 @@ class Resources:
         """Build resources from `to_dict` output; ValueError if it holds no devices."""
         return cls(tuple(DeviceSpec.from_dict(device) for device in payload.get("devices", ())))
 
-    def to_json(self, **kwargs: Any) -> str:
-        """Serialize resources, including calibrated throughput, to JSON.
-
-        Parameters
-        ----------
-        **kwargs : Any
-            Passed to ``json.dumps``.
-        """
-        import json
-
-        return json.dumps(self.to_dict(), **kwargs)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Deserialize resources from JSON produced by `to_json`."""
-        import json
-
-        return cls.from_dict(json.loads(text))
-
-    def save(self, path: Any, **kwargs: Any) -> None:
-        """Persist resources to a JSON file for reuse by later plans; parent folders are made, a tear is impossible."""
-        write_text(path, self.to_json(**kwargs))
-
     @classmethod
     def load(cls, path: Any) -> Self:
         """Load resources from a JSON file created by `save`."""
@@ -289,20 +267,3 @@ class Resources:
 
 def _times(value: int | None, count: int) -> int | None:
     return None if value is None else value * count
-
-
-def write_text(path: Any, text: str) -> None:
-    """Write `text` to `path` through a file beside it, so that a reader never sees half of it."""
-    import os
-    import tempfile
-
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

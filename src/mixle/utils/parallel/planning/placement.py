@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from mixle.errors import BackendError
 from mixle.utils.parallel.planning.devices import DeviceSpec, Resources
+from mixle.utils.parallel.planning.json_text import JsonText
 
 __all__ = ["PIECES", "Placement", "PlacementShard"]
 
@@ -61,7 +62,7 @@ class PlacementShard:
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(JsonText):
     """Printable placement returned by `plan`.
 
     Parameters
@@ -273,19 +274,6 @@ class Placement:
             shards.append(PlacementShard(device, **sizes))
         facts = {name: payload[name] for name in payload if name in _FACTS}
         return cls(tuple(shards), resources=resources, **facts)
-
-    def to_json(self, **kwargs: Any) -> str:
-        """Serialize the placement to JSON; `kwargs` go to ``json.dumps``."""
-        import json
-
-        return json.dumps(self.to_dict(), **kwargs)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Deserialize a placement from JSON."""
-        import json
-
-        return cls.from_dict(json.loads(text))
 
     def table(self) -> str:
         """Return the placement as a table for people: a line per device, and what would make it fit if it does not."""
