@@ -29,7 +29,7 @@ INNER = {
     ("mixle.inference.checkpoint_file", "altered"): "the same",
     ("mixle.inference.checkpoint_file", "not a checkpoint"): "the same",
     ("mixle.utils.parallel.folding.fold", "non-finite statistic"): "documented to the letter",
-    ("mixle.utils.parallel.policies.conservation", "not of one shape"): "shards are then compared one by one, by others",
+    ("mixle.utils.parallel.policies.conservation", "not of one shape"): "caught: such a statistic counts as wrong",
     ("mixle.utils.parallel.policies.conservation", "unlike labels"): "the same",
     ("mixle.testing.task", "a planned fault"): "planned by the one who reads it",
     ("mixle.testing.chaos", "planned"): "the same",

@@ -46,7 +46,7 @@ GROUPS = (
         policies("alarms audit ballots base beside cores driver evidence hearing own quarantine selection"),
         unit("hearing audit_repairs policy_parts sdc_policy sdc_parts sdc_quarantine sdc_selection"),
     ),
-    Group(policies("intake invariants"), unit("sdc_invariants sdc_policy sdc_parts")),
+    Group(policies("conservation intake invariants"), unit("sdc_invariants sdc_policy sdc_parts")),
     Group(
         policies("assignment elastic exchange losses recovery retry speculate"),
         unit("recoveries policy_parts sdc_parts rebalance"),
