@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -18,7 +19,9 @@ from mixle.stats.contract import Column
 from mixle.utils.parallel.folding import backends, build, payload, tasks
 from mixle.utils.parallel.folding.faults import RemoteFault, closed_error, fault_of, load_error, surface
 from mixle.utils.parallel.folding.finite import all_finite
+from mixle.utils.parallel.folding.fold import EStep
 from mixle.utils.parallel.folding.inputs import check_reading, check_rows, choose_encoder
+from mixle.utils.parallel.folding.named import named
 from mixle.utils.parallel.folding.registry import encoded_data, register_transport
 from mixle.utils.parallel.folding.row_output import assemble
 from mixle.utils.parallel.folding.shards import Chunk, Contiguous, Shard, Strided, check_row_count, encode_shard
@@ -204,6 +207,21 @@ def test_every_field_of_an_object_is_looked_at():
     assert all_finite(Slotless(1.0))
     assert not all_finite([Slotless(np.nan)])
     assert all_finite([float, Slotless])
+
+
+def test_named_tuples_of_this_library_are_found_by_name_and_nothing_else_is_imported():
+    assert named("mixle.utils.parallel.folding.fold.EStep") is EStep
+    assert named.__globals__["_names_by_record"][EStep] == "mixle.utils.parallel.folding.fold.EStep"
+    for name in (
+        "mixle.utils.parallel.folding.fold.fold_values",
+        "mixle.utils.parallel.folding.fold.Sequence",
+        "mixle.utils.parallel.folding.round.EStep",
+        "mixle.utils.parallel.folding.fold.Nothing",
+        "mixle.no_module.EStep",
+        "this.s",
+    ):
+        assert named(name) is None
+    assert "this" not in sys.modules
 
 
 def test_an_array_that_is_not_plain_travels_as_a_pickle_or_not_at_all():
