@@ -21,7 +21,7 @@ from mixle.utils.parallel.folding.faults import RemoteFault, closed_error, fault
 from mixle.utils.parallel.folding.finite import all_finite
 from mixle.utils.parallel.folding.fold import EStep
 from mixle.utils.parallel.folding.inputs import check_reading, check_rows, choose_encoder
-from mixle.utils.parallel.folding.named import named
+from mixle.utils.parallel.folding.named import name_of, named
 from mixle.utils.parallel.folding.refusals import check_retirable
 from mixle.utils.parallel.folding.registry import encoded_data, register_transport
 from mixle.utils.parallel.folding.row_output import assemble
@@ -235,7 +235,7 @@ def test_every_field_of_an_object_is_looked_at():
 
 def test_named_tuples_of_this_library_are_found_by_name_and_nothing_else_is_imported():
     assert named("mixle.utils.parallel.folding.fold.EStep") is EStep
-    assert named.__globals__["_names_by_record"][EStep] == "mixle.utils.parallel.folding.fold.EStep"
+    assert name_of(EStep) == "mixle.utils.parallel.folding.fold.EStep"
     for name in (
         "mixle.utils.parallel.folding.fold.fold_values",
         "mixle.utils.parallel.folding.fold.Sequence",
