@@ -2,6 +2,7 @@
 
 import dataclasses
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -15,10 +16,13 @@ from fold_support import PlainEncoder, PlainEstimator, PlainModel
 import mixle.stats as st
 from mixle.errors import BackendError, ContractError, HandleClosed, PayloadError, RowError, TaskError
 from mixle.stats.contract import Column
-from mixle.utils.parallel.folding import backends, build, payload, tasks
+from mixle.utils.parallel.folding import backends, build, payload, registry, tasks
 from mixle.utils.parallel.folding.faults import RemoteFault, closed_error, fault_of, load_error, surface
 from mixle.utils.parallel.folding.finite import all_finite
+from mixle.utils.parallel.folding.fold import EStep
 from mixle.utils.parallel.folding.inputs import check_reading, check_rows, choose_encoder
+from mixle.utils.parallel.folding.named import name_of, named
+from mixle.utils.parallel.folding.refusals import check_retirable
 from mixle.utils.parallel.folding.registry import encoded_data, register_transport
 from mixle.utils.parallel.folding.row_output import assemble
 from mixle.utils.parallel.folding.shards import Chunk, Contiguous, Shard, Strided, check_row_count, encode_shard
@@ -26,6 +30,18 @@ from mixle.utils.parallel.folding.starts import join_columns
 from mixle.utils.parallel.folding.tasks import Accumulate, Sample, execute
 from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.transports.local import LocalTransport
+
+
+@pytest.fixture
+def registered():
+    """Take out what a test registers."""
+    stores = (registry._ENCODED_DATA_BACKENDS, registry._TRANSPORTS)
+    before = [dict(store) for store in stores]
+    yield register_transport
+    for store, kept in zip(stores, before, strict=True):
+        store.clear()
+        store.update(kept)
+
 
 # Backends: what controls mean
 
@@ -80,17 +96,28 @@ def test_a_build_without_openblas_has_a_key_too(monkeypatch):
     assert build._core_name() == "Mill\N{REPLACEMENT CHARACTER}"
 
 
-def test_policies_that_refuse_a_transport_close_it():
+def test_policies_that_refuse_a_transport_close_it(registered):
     closed = []
 
     class Own(LocalTransport):
         def close(self):
             closed.append(self)
 
-    register_transport("own", Own)
+    registered("own", Own)
     with pytest.raises(BackendError, match=r"^Retry is given 2 times: give it once$"):
         encoded_data([1.0], PlainEstimator(), backend="own", policies=[Retry(2), Retry(2)])
     assert len(closed) == 1
+
+
+def test_a_worker_may_go_when_nothing_lives_with_it_and_others_are_left():
+    check_retirable(2, {0: 1, 1: 0}, [0, 1, 2])
+    words = r"^worker 1 cannot be retired: shards \[0, 3\] live there; move them first$"
+    with pytest.raises(BackendError, match=words):
+        check_retirable(1, {3: 1, 0: 1, 1: 0}, [0, 1])
+    with pytest.raises(
+        BackendError, match=r"^rank 1 cannot be retired: it is the last one; grow\(\) first, or close\(\)$"
+    ):
+        check_retirable(1, {}, [1], "rank", "grow()")
 
 
 # Errors on their way
@@ -204,6 +231,21 @@ def test_every_field_of_an_object_is_looked_at():
     assert all_finite(Slotless(1.0))
     assert not all_finite([Slotless(np.nan)])
     assert all_finite([float, Slotless])
+
+
+def test_named_tuples_of_this_library_are_found_by_name_and_nothing_else_is_imported():
+    assert named("mixle.utils.parallel.folding.fold.EStep") is EStep
+    assert name_of(EStep) == "mixle.utils.parallel.folding.fold.EStep"
+    for name in (
+        "mixle.utils.parallel.folding.fold.fold_values",
+        "mixle.utils.parallel.folding.fold.Sequence",
+        "mixle.utils.parallel.folding.round.EStep",
+        "mixle.utils.parallel.folding.fold.Nothing",
+        "mixle.stats.no_module.EStep",
+        "this.s",
+    ):
+        assert named(name) is None
+    assert "this" not in sys.modules
 
 
 def test_an_array_that_is_not_plain_travels_as_a_pickle_or_not_at_all():
@@ -321,7 +363,7 @@ def test_columns_of_chunks_get_one_table_of_labels():
         join_columns([[one], [Column(np.array([1.0]), None, None, ())]], np.array([0]))
 
 
-def test_the_output_of_no_shard_is_empty_and_a_collection_stays_with_its_engine():
+def test_the_output_of_no_shard_is_empty_and_a_collection_stays_with_its_engine(registered):
     assert assemble([]).shape == (0,)
 
     class Keeping(LocalTransport):
@@ -329,7 +371,7 @@ def test_the_output_of_no_shard_is_empty_and_a_collection_stays_with_its_engine(
             return ("kept", task.args)
 
     model = st.GaussianDistribution(0.0, 1.0)
-    register_transport("keeping", Keeping)
+    registered("keeping", Keeping)
     with encoded_data([1.0, 2.0], model.estimator(), backend="keeping") as handle:
         assert handle._each_row("posterior", model) == ("kept", ("posterior", model))
 

@@ -18,7 +18,7 @@ from mixle.utils.parallel.observing.charts import Line, lines
 from mixle.utils.parallel.observing.grid import number
 from mixle.utils.parallel.observing.records import RankRecord, merged
 from mixle.utils.parallel.observing.rounds import RoundLog
-from mixle.utils.parallel.planning import catalog, costs, devices, forecast, limits, partition, timing
+from mixle.utils.parallel.planning import catalog, costs, devices, forecast, json_text, limits, partition, timing
 from mixle.utils.parallel.planning.calibrate import calibrate_resources
 from mixle.utils.parallel.planning.discover import torch_devices, torchrun_devices
 
@@ -136,11 +136,11 @@ def test_a_machine_without_a_list_of_processors_has_a_kind(monkeypatch):
 
 
 def test_text_that_cannot_be_put_in_place_leaves_no_file_behind(monkeypatch, tmp_path):
-    devices.write_text(tmp_path / "sub" / "a.json", "one")
+    json_text.write_text(tmp_path / "sub" / "a.json", "one")
     assert (tmp_path / "sub" / "a.json").read_text() == "one"
     (tmp_path / "b.json").mkdir()
     with pytest.raises(OSError, match=r"b\.json"):
-        devices.write_text(tmp_path / "b.json", "two")
+        json_text.write_text(tmp_path / "b.json", "two")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["b.json", "sub"]
 
 

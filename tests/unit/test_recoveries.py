@@ -11,6 +11,7 @@ from mixle.utils.parallel.folding.tasks import Apply, Result
 from mixle.utils.parallel.folding.transport import Transport
 from mixle.utils.parallel.policies import retry as retry_module
 from mixle.utils.parallel.policies import speculate
+from mixle.utils.parallel.policies.assignment import level, spread
 from mixle.utils.parallel.policies.exchange import Waves, open_exchange
 from mixle.utils.parallel.policies.losses import RoundReceipt
 from mixle.utils.parallel.policies.retry import Retry
@@ -33,6 +34,35 @@ def group(*losses):
 
 def result(shard, worker=0, value=1.0, **receipt):
     return Result(shard, 1, 1.0, value, None, {"worker": worker, **receipt})
+
+
+# Who takes what
+
+
+def test_the_largest_shards_go_first_each_to_who_has_least_before_it():
+    sizes = {0: 5, 1: 9, 2: 4, 3: 9}
+    assert spread(sizes, sizes, {7: 0.0, 8: 1.0}) == {7: [0, 1], 8: [2, 3]}
+    assert spread([3, 1], sizes, {7: 0.0, 8: 0.0}) == {7: [1], 8: [3]}
+    assert spread([5, 6, 0], {0: 2}, {7: 0.0, 8: 0.0}) == {7: [0], 8: [5, 6]}  # an unknown size counts as one row
+    loads = {7: 0.0, 8: 3.0}
+    spread([0, 1], {}, loads)
+    assert loads == {7: 0.0, 8: 3.0}
+
+
+@pytest.mark.parametrize(
+    ("owner", "sizes", "workers", "moved"),
+    [
+        ({0: 0, 1: 0, 2: 0, 3: 0}, {0: 8, 1: 4, 2: 2, 3: 1}, [0, 1], {0: 1}),
+        ({0: 0, 1: 0, 2: 0}, {0: 5, 1: 3, 2: 2}, [0, 1, 2], {0: 1, 2: 2}),
+        ({0: 0, 1: 0, 2: 1}, {0: 3, 1: 3, 2: 4}, [0, 1], {}),
+        ({0: 9, 1: 9, 2: 0}, {0: 3, 1: 1, 2: 2}, [0, 1], {0: 1, 1: 0}),
+        ({0: 0, 1: 0, 2: 0, 3: 0}, {}, [0, 1], {2: 1, 3: 1}),
+        ({0: 5, 1: 5, 2: 5}, {}, [0, 1], {0: 0, 1: 1, 2: 0}),
+        ({0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0}, {5: 3}, [0, 1, 2], {3: 2, 4: 2, 5: 1}),
+    ],
+)
+def test_few_moves_level_the_rows(owner, sizes, workers, moved):
+    assert level(owner, sizes, workers) == moved
 
 
 # Exchanges
@@ -93,6 +123,12 @@ def test_a_whole_round_is_mapped_where_nothing_can_be_dispatched():
     assert drained(open_exchange(runner, TASK, None)) == [0, 1, 2, 3]
     assert runner.did == []
     assert drained(open_exchange(runner, TASK, {0: [0]})) == [0]
+    asked = []
+    runner.dispatch = lambda task, given: asked.append((task, given)) or iter([result(3)])
+    assert drained(open_exchange(runner, TASK, {0: [3]}, everything=True)) == [3]
+    assert asked == [(TASK, {0: [3]})]
+    begun = SimpleNamespace(begin=lambda *given: given)
+    assert open_exchange(begun, TASK, {0: [3]}) == (TASK, {0: [3]})
 
 
 def test_a_wave_that_is_given_up_ends():
@@ -397,6 +433,9 @@ def test_shards_of_busy_workers_go_around_them():
     policy.late = [Late(Scripted(), {1: [7]}, {})]
     assert policy.late_work() == {1: [7]}
     assert policy._around_the_late(policy.residence()) == {0: [0, 1, 3], 2: [2, 4, 5]}
+    del crew.sizes[0], crew.sizes[3]
+    policy.late = [Late(Scripted(), {1: [7]}, {})]
+    assert policy._around_the_late({0: [0, 3], 1: [1], 2: [2]}) == {0: [0, 3], 2: [1, 2]}  # unknown sizes are one row
     policy.late = [Late(Scripted(), {0: [7], 1: [8], 2: [9]}, {})]
     assert policy._around_the_late(policy.residence()) == policy.residence()  # everyone is busy
 
@@ -411,7 +450,23 @@ def test_a_worker_that_is_lost_while_it_is_late_is_settled():
     assert (policy.late, policy.up, receipt.failed, policy.failures) == ([], {0}, {1}, {1: 1})
 
 
-def test_an_altered_reply_is_asked_for_again_and_one_that_stays_altered_is_an_error():
+def test_a_loss_while_the_kernel_killed_for_memory_is_told_so():
+    policy, receipt = Retry(3).over(Crew(2)), RoundReceipt()
+    policy._memory = SimpleNamespace(grew=lambda: True)
+    policy.settle(gone(1), receipt)
+    assert [(one.kind, one.out_of_memory) for one in receipt.losses] == [("out of memory", True)]
+
+
+def test_what_others_computed_is_noted(caplog):
+    caplog.set_level("INFO", "mixle")
+    crew = Crew(2, script={(1, 3)})
+    crew.map = lambda task: Waves(crew, task, False)._one_by_one({0: [0, 2, 4], 1: [1, 3, 5]})
+    assert shards_of(Retry(3).over(crew)) == list(range(6))
+    last = caplog.records[-1]
+    assert (last.message, last.shards) == ("recovered: shards [3, 5] were computed by other workers", [3, 5])
+
+
+def test_an_altered_reply_is_asked_for_again_and_one_that_stays_altered_is_an_error(caplog):
     class Altering(Crew):
         tries = 0
 
@@ -434,6 +489,9 @@ def test_an_altered_reply_is_asked_for_again_and_one_that_stays_altered_is_an_er
     (loss,) = policy.last.losses
     assert (loss.worker, loss.shards, loss.kind, loss.cause) == (1, (3,), "garbled reply", "Changed. Asked again")
     assert (policy.failures, policy.last.failed) == ({}, set())
+    (record,) = caplog.records
+    assert record.message == "lost a reply of worker 1 with shards 3: Changed. Asked again"
+    assert (record.worker, record.shards, record.kind) == (1, (3,), "garbled reply")
     crew.tries = 99
     assert {one.shard: one for one in policy.map(TASK)}[3].error.message == "Changed."
 

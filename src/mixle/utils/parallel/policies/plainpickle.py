@@ -200,11 +200,10 @@ class _Machine:
         raise _refused("a pickle has no mark")
 
     def take(self, count: int) -> list[Any]:
-        items = self.stack[-count:] if count else []
+        items = self.stack[-count:]
         if len(items) < count or any(item is _MARK for item in items):
             raise _refused("a pickle takes more than it has")
-        if count:
-            del self.stack[-count:]
+        del self.stack[-count:]
         return items
 
     def push_tuple(self, items: list[Any]) -> None:
