@@ -41,7 +41,8 @@ def measure_costs(
 ) -> Costs:
     """Return what rounds of `model` cost on this kind of host.
 
-    The model's pace is measured each time; what a backend adds is taken from the catalog, if that knows it.
+    The model's pace is measured each time; what a backend adds is taken from the catalog, if that knows it, else
+    measured on rounds of this model.
 
     Parameters
     ----------
@@ -52,7 +53,7 @@ def measure_costs(
     estimator, encoder : optional
         By default the model's own.
     backends : sequence of str
-        Which of "local", "threads" and "mp" to predict for. Measuring "mp" starts three small pools.
+        Which of "local", "threads" and "mp" to predict for. Measuring "mp" starts three pools on these rows.
     catalog : CalibrationCatalog, optional
         Gets a record.
     catalog_path : path, optional
