@@ -17,7 +17,7 @@ VERBS = "add ask build call clear divide flatten give import install leave make 
 VERBS += " repartition say send set start stay take unset use write"
 STEP = "|".join([*VERBS.split(), *VERBS.title().split()])
 ADVICE = re.compile(
-    rf"; |\b(must|pass|needs?|use|give|Install|make it|say which|Usable here)\b|\bnot \{{\}}|[:.,?] ({STEP})\b"
+    rf"; |\b(must|pass|needs?|use|give|Install|make it|say which|Usable here)\b|\bnot \{{\}}|[:.,?] ({STEP})(\b|_)"
 )
 #: Messages that nobody can act on, and why they are none a user is left with.
 INNER = {

@@ -40,7 +40,7 @@ def check_retirable(
     """
     held = sorted(shard for shard, place in owner.items() if place == worker)
     if held or list(workers) == [worker]:
-        why = f"shards {held} live there; move them first" if held else f"it is the last one; {more} first, or close()"
+        why = f"shards {held} live there: move them first" if held else f"it is the last one; {more} first, or close()"
         raise BackendError(f"{what} {worker} cannot be retired: {why}")
 
 

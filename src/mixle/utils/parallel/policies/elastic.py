@@ -57,7 +57,7 @@ class Elastic(Policy):
             worker = min(able, key=lambda w: (sum(self.sizes[s] for s in homes.get(w, ())), -w))
         check_worker(worker, able)
         if able == [worker]:
-            raise BackendError(f"worker {worker} is the last one; add_worker() first, or close()")
+            raise BackendError(f"worker {worker} is the last one: add_worker() first, or close()")
         self._level(without=worker)
         self.inner.retire(worker)  # type: ignore[attr-defined]
         self.up.discard(worker)

@@ -198,7 +198,7 @@ def nobody_left(text: str, max_retries: int, losses: Iterable[Loss]) -> RoundLos
     told = "".join(f"\n  {loss}" for loss in losses)
     error = RoundLosses(
         f"{text} Ranks are given up after max_retries = {max_retries} losses:{told}\n"
-        "The rows are still held; add_worker() opens a new worker for them."
+        "The rows are still held: add_worker() opens a new worker for them."
     )
     error.losses = tuple(_as_error(loss) for loss in losses)
     return error
