@@ -180,6 +180,15 @@ def test_weighted_identity_sees_a_statistic_that_is_given_to_another_component()
         assert (watch.worst <= 1.0) is sound
 
 
+def test_a_variance_that_underflowed_in_a_fit_warns_nobody():
+    wide = st.DiagonalGaussianDistribution([0.0, 0.0], [1e-8, 1e-8])
+    narrow = st.DiagonalGaussianDistribution([0.0, 0.0], [5e-324, 1e-8])
+    estimator = st.MixtureEstimator([st.DiagonalGaussianEstimator(2)] * 2)
+    handle = LocalEncodedData(1e-150 * np.random.RandomState(1).normal(size=(40, 2)), estimator)
+    nobs, _ = handle.pysp_stream_accumulate(estimator, st.MixtureDistribution([wide, narrow], [0.5, 0.5]))
+    assert nobs == 40
+
+
 def test_every_flipped_bit_of_rows_at_rest_changes_their_digest():
     rows = np.random.RandomState(3).normal(size=(40, 3))
     estimator = st.DiagonalGaussianEstimator(3)

@@ -75,9 +75,10 @@ class Natural:
         for slot, offset, d in self.plan.squares:
             mean, variance = self.found[slot.index]
             shift = mean - self.frame.centres[self.group_of, offset : offset + d]
-            self.dense[:, first + offset : first + offset + d] = shift / variance
-            self.dense[:, first + count + offset : first + count + offset + d] = -0.5 / variance
-            self._add(slot, -0.5 * np.add.reduce(LOG_2PI + np.log(variance) + shift * shift / variance, axis=1))
+            with np.errstate(over="ignore"):  # a variance that underflowed has coefficients that overflow
+                self.dense[:, first + offset : first + offset + d] = shift / variance
+                self.dense[:, first + count + offset : first + count + offset + d] = -0.5 / variance
+                self._add(slot, -0.5 * np.add.reduce(LOG_2PI + np.log(variance) + shift * shift / variance, axis=1))
 
     def _linear(self) -> None:
         for slot, row, d in self.plan.linear:
