@@ -149,7 +149,7 @@ def bootstrap(
 
     Notes
     -----
-    Efron and Tibshirani (1993), An Introduction to the Bootstrap, section 13.3. A label that a resample lacks has the
+    Efron and Tibshirani (1993), An Introduction to the Bootstrap. A label that a resample lacks has the
     share 0 there.
 
     Examples

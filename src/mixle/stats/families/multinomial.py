@@ -248,7 +248,7 @@ class MultinomialDistribution(SequenceDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997, chapter 35.
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997.
 
     Examples
     --------
