@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mixle import stats
+from mixle.stats.table import Table
 
 
 def common(folder: Path) -> Any:
@@ -61,6 +62,11 @@ def wide(source: Any) -> tuple[Any, Any]:
     (real, codes, counts), start = source.w6()
     columns = [*real.T, *codes, *counts.T]
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    return rows, wide_model(start)
+
+
+def wide_model(start: dict[str, Any]) -> Any:
+    """Return the model of W6 for given parameters."""
     parts = [
         stats.CompositeDistribution(
             [
@@ -71,7 +77,7 @@ def wide(source: Any) -> tuple[Any, Any]:
         )
         for k in range(len(start["w"]))
     ]
-    return rows, stats.MixtureDistribution(parts, start["w"])
+    return stats.MixtureDistribution(parts, start["w"])
 
 
 def own_mixed(n: int = 200_000, k: int = 8) -> tuple[list[Any], Any]:
@@ -92,6 +98,30 @@ def own_mixed(n: int = 200_000, k: int = 8) -> tuple[list[Any], Any]:
     )
     start = {"mu": mu + 1, "var": np.full(k, 4.0), "p": rng.dirichlet(np.full(20, 20.0), k), "lam": lam + 1}
     return rows, mixed_model({**start, "w": np.full(k, 1 / k)}, levels)
+
+
+def own_wide(n: int, k: int) -> tuple[Table, Any]:
+    """Return a table like W6 made here, as columns, and a model of `k` components near its rows."""
+    rng = np.random.default_rng(6)
+    levels = (3, 4, 5, 8, 10, 20, 50, 100, 300, 1000)
+    z = rng.integers(0, k, n)
+    mu, lam = rng.normal(0, 2, (k, 25)), rng.uniform(1, 15, (k, 5))
+    real = mu[z] + rng.standard_normal((n, 25))
+    codes = [rng.integers(0, size, n) * (z % 2 + 1) % size for size in levels]
+    counts = rng.poisson(lam[z])
+    start = {"w": np.full(k, 1 / k), "mu": mu + 0.3, "var": np.full((k, 25), 2.0), "lam": lam + 0.5}
+    start["p"] = [rng.dirichlet(np.full(size, 20.0), k) for size in levels]
+    columns = [*real.T, *(column.tolist() for column in codes), *counts.T]
+    return Table(columns, [f"column {i}" for i in range(len(columns))]), wide_model(start)
+
+
+def own_vectors(n: int, k: int) -> tuple[np.ndarray, Any]:
+    """Return rows of 8 numbers, and a mixture of `k` diagonal Gaussians near them."""
+    rng = np.random.default_rng(1)
+    mu = rng.normal(0, 4, (k, 8))
+    rows = mu[rng.integers(0, k, n)] + rng.standard_normal((n, 8))
+    parts = [stats.DiagonalGaussianDistribution(m + 0.5, np.full(8, 2.0)) for m in mu]
+    return rows, stats.MixtureDistribution(parts, np.full(k, 1 / k))
 
 
 WORKLOADS = {"W1": diagonal, "W2": full, "W3": mixed, "W6": wide}

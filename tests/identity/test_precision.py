@@ -9,10 +9,12 @@ import warnings
 import numpy as np
 import pytest
 
+import mixle
 import mixle.stats as st
 from bits import bits
 from mixle.errors import BackendError, CheckpointError
-from mixle.inference import best_of, optimize
+from mixle.inference import best_of, bootstrap, optimize, select
+from mixle.inference.streaming import IncrementalEstimator, StreamingEstimator
 from mixle.stats.precision import FLOAT32, FLOAT64, computing, working
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.folding.tasks import Accumulate, Score
@@ -225,6 +227,47 @@ def test_a_handle_brings_its_precision():
     score, model = best_of(rows, None, MIXTURE, 2, 3, 0.5, None, precision="float32")
     assert model.fit_provenance().precision == "float32"
     assert score == model.fit_provenance().final_objective
+
+
+@pytest.mark.parametrize("kind", [StreamingEstimator, IncrementalEstimator])
+def test_batches_are_computed_in_it(kind):
+    rows = np.random.default_rng(1).normal(size=(3, 300))
+    words = {"chunk_id": "a"} if kind is IncrementalEstimator else {}
+    start = st.MixtureDistribution([st.GaussianDistribution(-1.0, 1.0), st.GaussianDistribution(1.0, 1.0)], [0.5, 0.5])
+    wide, narrow, chunked, handed = (
+        kind(MIXTURE, model=start, precision=precision, encoder=encoder)
+        for precision, encoder in (
+            (None, None), ("float32", None), ("float32", start.dist_to_encoder()), ("float32", None)
+        )
+    )  # fmt: skip
+    for batch in rows:
+        exact, found = wide.update(batch, **words), narrow.update(batch, **words)
+        assert bits(chunked.update(batch, **words).to_dict()) == bits(found.to_dict())
+        with encoded_data(batch, MIXTURE, precision="float32") as handle:
+            assert bits(handed.update(enc_data=handle, **words).to_dict()) == bits(found.to_dict())
+        assert bits(found.to_dict()) != bits(exact.to_dict())
+        assert apart(exact.to_dict(), found.to_dict()) <= PARAMETER
+    with (
+        encoded_data(rows[0], MIXTURE) as handle,
+        pytest.raises(BackendError, match="precision cannot change rows that are encoded already"),
+    ):
+        handed.update(enc_data=handle, **words)
+    with pytest.raises(BackendError, match="precision"):
+        kind(MIXTURE, precision="float16")
+
+
+def test_what_fits_many_times_computes_in_it():
+    rows = np.concatenate([np.random.default_rng(1).normal(m, 1.0, 150) for m in (0.0, 5.0)])
+    found = select(rows, st.GaussianEstimator(), components=[1, 2], precision="float32")
+    assert found.model.fit_provenance().precision == "float32"
+    table = {"x": rows.tolist(), "kind": ["a", "b"] * 150}
+    assert mixle.fit(table, components=2, precision="float32").model.fit_provenance().precision == "float32"
+    one, other = (bootstrap(MIXTURE, rows, B=3, model=found.model, precision=p) for p in ("float32", "float64"))
+    assert bits(one.replicates) != bits(other.replicates)
+    np.testing.assert_allclose(one.replicates, other.replicates, atol=0.05)
+    assert bootstrap(MIXTURE, rows, B=2, precision="float32").model.fit_provenance().precision == "float32"
+    with pytest.raises(BackendError, match="precision"):
+        bootstrap(MIXTURE, rows, B=2, precision="float16")
 
 
 @pytest.mark.parametrize("wrong", ["float16", "bfloat16", "int8", 32, np.float16])

@@ -238,6 +238,23 @@ def test_the_change_that_is_named_makes_it_fit(memory):
     assert big(memory=enough).fits is True
 
 
+def test_float32_is_named_where_it_suffices():
+    class Mixture(PlainModel):
+        num_components = 64
+
+    told = set()
+    for memory in range(200, 4000, 50):
+        place = Resources.single_cpu(memory_bytes=memory)
+        wide, narrow = (
+            plan(model=Mixture(0.0, 1.0), total_rows=100, encoded_row_bytes=8.0, resources=place, precision=precision)
+            for precision in (None, "float32")
+        )
+        if wide.fits is False:
+            told.add(("or plan with precision='float32'" in wide.reason, narrow.fits))
+            assert narrow.fits or "float32" not in narrow.reason
+    assert told == {(False, False), (True, True)}
+
+
 def test_a_model_that_is_larger_than_the_memory_is_to_be_divided():
     model = PlainModel(np.zeros(1000), 1.0)
     reason = plan(ROWS, model, resources=Resources.single_cpu(memory_bytes=100)).reason

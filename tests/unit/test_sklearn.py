@@ -32,6 +32,17 @@ def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
+def test_float32_is_a_parameter():
+    wide, narrow = (MixtureModel(2, precision=precision).fit(X) for precision in ("float64", "float32"))
+    assert clone(narrow).get_params()["precision"] == "float32"
+    assert [m.model_.fit_provenance().precision for m in (wide, narrow)] == ["float64", "float32"]
+    assert narrow.score(X) == pytest.approx(wide.score(X), abs=1e-4)
+    streamed = [MixtureModel(2, precision=precision).partial_fit(X).model_ for precision in ("float64", "float32")]
+    assert streamed[0].digest() != streamed[1].digest()
+    with pytest.raises(ValueError, match="precision 'half' is not supported"):
+        MixtureModel(2, precision="half").fit(X)
+
+
 @pytest.mark.parametrize("law", ["diag", "full"])
 def test_arrays_fit_as_with_scikit_learns_mixture(law):
     ours = MixtureModel(2, law=law, tol=1e-9).fit(X)

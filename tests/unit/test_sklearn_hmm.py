@@ -173,3 +173,11 @@ def test_what_is_refused(call, message):
 def test_what_is_not_fitted_yet():
     with pytest.raises(NotFittedError):
         HiddenMarkovModel().predict(X)
+
+
+def test_precision_is_taken_and_written_down():
+    rows = np.random.default_rng(3).normal(size=(40, 1))
+    model = HiddenMarkovModel(2, precision="float32").fit(rows)
+    assert model.model_.fit_provenance().precision == "float32"
+    with pytest.raises(ValueError, match="precision 'half' is not supported"):
+        HiddenMarkovModel(2, precision="half").fit(rows)

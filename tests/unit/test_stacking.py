@@ -23,6 +23,8 @@ from mixle.stats import (
     NegativeBinomialDistribution,
     OptionalDistribution,
     PoissonDistribution,
+    TransformDistribution,
+    TruncatedDistribution,
     UniformDistribution,
     UniformEstimator,
 )
@@ -69,6 +71,18 @@ def full(d, rng, spread=1.0):
     return MultivariateGaussianDistribution(rng.normal(0, 3, d), a @ a.T + np.eye(d))
 
 
+def shells(k):
+    seen = TruncatedDistribution(PoissonDistribution(1.0 + k), forbidden=[0])
+    return CompositeDistribution(
+        (
+            TransformDistribution(GaussianDistribution(k / 3, 1.0 + k / 9), "exp"),
+            OptionalDistribution(seen, p=0.2 + k / 10),
+            TruncatedDistribution(GaussianDistribution(k - 1.0, 2.0), low=-1.0),
+            OptionalDistribution(TransformDistribution(ExponentialDistribution(1.0 + k), "sqrt"), p=0.3),
+        )
+    )
+
+
 def scene(name):
     """Return (mixture, estimator, rows)."""
     rng = np.random.RandomState(7)
@@ -88,6 +102,8 @@ def scene(name):
                 for k in range(3)
             ]
         )
+    elif name == "shells":
+        model = mixture([shells(k) for k in range(4)])
     else:  # families differ: nothing stacks
         model = mixture([GaussianDistribution(0.0, 1.0), UniformDistribution(-3.0, 3.0)])
     rows = model.sampler(3).sample(BLOCK + 333)
@@ -105,6 +121,7 @@ SCENES = [
     "full in optional",
     "composite",
     "composite many",
+    "shells",
     "families differ",
 ]
 
@@ -204,6 +221,29 @@ def test_labels_the_model_does_not_list_are_left_out_and_counted():
     _, left_out = accumulator.seq_update_scored(payload, None, model)
     assert left_out == 2
     assert accumulator.value().counts.sum() == pytest.approx(2.0)
+
+
+def test_rows_outside_of_a_shell_are_left_out_and_counted():
+    model = mixture([TransformDistribution(GaussianDistribution(k, 1.0), "exp") for k in (0.0, 1.0)])
+    payload = model.dist_to_encoder().seq_encode([0.5, -1.0, 2.0, 0.0])
+    assert np.isneginf(model.seq_log_density(payload)).tolist() == [False, True, False, True]
+    accumulator = model.estimator().accumulator_factory().make()
+    _, left_out = accumulator.seq_update_scored(payload, None, model)
+    assert left_out == 2
+    value = accumulator.value()
+    assert isinstance(value, StackedStatistic)
+    assert sum(child.accepted_weight for child in value.children) == pytest.approx(2.0)
+
+
+def test_shells_that_differ_are_called_one_by_one():
+    model = mixture([TruncatedDistribution(GaussianDistribution(0.0, 1.0), low=low) for low in (-1.0, 0.0)])
+    rows = model.sampler(1).sample(300)
+    payload = model.dist_to_encoder().seq_encode(rows)
+    alone = [part.seq_log_density(part.dist_to_encoder().seq_encode(rows)) for part in model.components]
+    np.testing.assert_allclose(model.seq_log_density(payload), np.logaddexp(*alone) + np.log(0.5), rtol=1e-12)
+    accumulator = model.estimator().accumulator_factory().make()
+    accumulator.seq_update(payload, np.ones(len(rows)), model)
+    assert not isinstance(accumulator.value(), StackedStatistic)
 
 
 def test_a_default_value_scores_labels_that_are_not_listed():

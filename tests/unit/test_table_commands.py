@@ -40,6 +40,16 @@ def test_fit_says_schema_report_clusters_and_what_next(table, tmp_path, capsys):
     assert f"sha256 {mixle.load(out).model.digest()}" in said
 
 
+def test_fit_in_float32(table, tmp_path, capsys):
+    words = ["fit", str(table), "--components", "2", "--trials", "1", "--out"]
+    for precision in ("float32", "float64"):
+        assert main([*words, str(tmp_path / precision), "--precision", precision]) == 0
+    capsys.readouterr()
+    narrow, wide = (mixle.load(tmp_path / precision).model for precision in ("float32", "float64"))
+    assert (narrow.digest() == wide.digest()) is False
+    np.testing.assert_allclose(narrow.w, wide.w, atol=1e-3)
+
+
 def test_fit_as_json_on_a_pool(table, capsys):
     words = ["fit", str(table), "--components", "2", "--family", "price=Ignored", "--json"]
     assert main(words) == 0

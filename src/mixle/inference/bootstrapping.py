@@ -13,6 +13,7 @@ import numpy as np
 from mixle.errors import BackendError, ContractError, MixleWarning
 from mixle.inference.options import as_estimator, check_cap
 from mixle.inference.resident import rows_for
+from mixle.utils.parallel.folding.inputs import check_precision
 
 __all__ = ["Bootstrap", "bootstrap", "parameters_of"]
 
@@ -130,8 +131,8 @@ def bootstrap(
     seed : int
         Seed of the resamples.
     **options
-        ``model``, fitted already; ``max_its`` (200), ``delta`` (1e-6 nats for each row) and ``prev_estimate`` of the
-        fits; and what `encoded_data` takes: ``num_workers``, ``policies``, ...
+        ``model``, fitted already; ``max_its`` (200), ``delta`` (1e-6 nats for each row), ``precision`` and
+        ``prev_estimate`` of the fits; and what `encoded_data` takes: ``num_workers``, ``policies``, ...
 
     Returns
     -------
@@ -149,7 +150,7 @@ def bootstrap(
 
     Notes
     -----
-    Efron and Tibshirani (1993), An Introduction to the Bootstrap, section 13.3. A label that a resample lacks has the
+    Efron and Tibshirani (1993), An Introduction to the Bootstrap. A label that a resample lacks has the
     share 0 there.
 
     Examples
@@ -171,6 +172,7 @@ def bootstrap(
     chosen = as_estimator(estimator)
     rows = rows_for(data, chosen.accumulator_factory().make().acc_to_encoder())
     how = {"max_its": options.pop("max_its", 200), "delta": options.pop("delta", 1e-6 * len(rows))}
+    how["precision"] = check_precision("bootstrap", options.pop("precision", None))
     model, start = options.pop("model", None), options.pop("prev_estimate", None)
     if model is None:
         model = optimize(rows, chosen, prev_estimate=start, **how)

@@ -178,7 +178,7 @@ def _scored(law: Any, order: Sequence[Any], values: Sequence[Any]) -> float:
 def _given(law: Any, order: Sequence[Any], values: Sequence[Any], rest: Sequence[Any]) -> Any:
     """Return the law of `rest` within a component: fields are independent there, places of a full normal law are not.
 
-    For those see C. M. Bishop, Pattern Recognition and Machine Learning (2006), eq. 2.81 and 2.82.
+    For those see C. M. Bishop, Pattern Recognition and Machine Learning (2006).
     """
     if _kind(law) != "MultivariateGaussian":
         return _part(law, rest, True)

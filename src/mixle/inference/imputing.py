@@ -50,7 +50,7 @@ def impute(model: Any, data: Any, how: str = "mean", seed: int = 0) -> Any:
     -----
     The components' weights for a row follow from the fields that are there, and, where `OptionalDistribution` knows how
     often a field is missing in each component, from its being missing. A value that no component supports says nothing.
-    Little and Rubin (2002), Statistical Analysis with Missing Data, chapter 10.
+    Little and Rubin (2002), Statistical Analysis with Missing Data.
 
     Examples
     --------

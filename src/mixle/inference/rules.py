@@ -37,7 +37,7 @@ Never guessed: shares (Beta), angles (VonMises), heavy tails (StudentT). Say so 
 
 FEW, LARGEST_COUNT, MOST_LABELS, TAIL = 12, 1000, 1000, 1.0
 #: By how much zeros of their own must lower the BIC of a column of counts: "very strong" evidence in Kass and Raftery,
-#: "Bayes factors", J. American Statistical Association 90, 1995.
+#: "Bayes Factors", J. American Statistical Association 90, 1995, pages 773-795.
 ZEROS = 10.0
 
 
@@ -276,7 +276,7 @@ def _skewness(values: np.ndarray) -> float:
 
 
 def _gamma_fit(values: np.ndarray, logs: np.ndarray) -> float:
-    """Return the mean log-density of the Gamma law near its maximum (Minka 2002, eq. 7: the start of his iteration)."""
+    """Return the mean log-density of the Gamma law near its maximum (the start of the iteration of Minka, 2002)."""
     mean, mean_log = float(values.mean()), float(logs.mean())
     gap = math.log(mean) - mean_log
     if gap <= 0.0:

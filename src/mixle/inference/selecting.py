@@ -232,7 +232,7 @@ def select(
         Seed of the starts, and of the rows that are held out.
     **options
         ``max_its`` (200), ``delta`` (1e-5 nats for each row), ``init_p``, ``held_out`` (share of the rows, 0.2), and
-        what `encoded_data` takes: ``num_workers``, ``num_shards``, ``policies``, ...
+        what `encoded_data` takes: ``num_workers``, ``num_shards``, ``precision``, ``policies``, ...
 
     Returns
     -------

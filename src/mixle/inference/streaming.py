@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from mixle._limits import one_blas_thread
-from mixle.errors import EmptyDataError
+from mixle.errors import BackendError, EmptyDataError
 from mixle.inference.adopted import adopt
 from mixle.inference.options import as_estimator, check_cap, check_positive, stream, validate_keys
 from mixle.inference.resident import Encoding, opened, rows_for
 from mixle.inference.schedules import constant, forgetting, harmonic, posterior_carry, shares
-from mixle.utils.parallel.folding.inputs import check_probability
+from mixle.utils.parallel.folding.inputs import check_precision, check_probability
 
 __all__ = [
     "IncrementalEstimator",
@@ -68,13 +68,22 @@ class _Batches:
     """What both estimators share: encoding of a batch, the first model, the M-step."""
 
     def __init__(
-        self, estimator: Any, model: Any, init_estimator: Any, init_p: float, rng: Any, encoder: Any, num_chunks: int
+        self,
+        estimator: Any,
+        model: Any,
+        init_estimator: Any,
+        init_p: float,
+        rng: Any,
+        encoder: Any,
+        num_chunks: int,
+        precision: Any,
     ) -> None:
         self.estimator = as_estimator(estimator, model)
         validate_keys(self.estimator)
         self.init_estimator = self.estimator if init_estimator is None else as_estimator(init_estimator)
         self.init_p = check_probability(init_p, "init_p")
         self.num_chunks = check_cap("num_chunks", num_chunks, 1)
+        self.precision = check_precision("a streaming fit", precision)
         self.encoder, self.model, self.nobs = encoder, model, 0.0
         self._rng, self._first = stream(rng, None), model
 
@@ -84,15 +93,22 @@ class _Batches:
         if (data is None) == (enc_data is None):
             raise ValueError("pass a batch of rows, or encoded ones as enc_data=: one of the two")
         if enc_data is not None:
-            yield _handle(enc_data, self.estimator, self.encoder)
+            handle = _handle(enc_data, self.estimator, self.encoder)
+            if self.precision != "float64" and getattr(handle, "precision", "float64") != self.precision:
+                raise BackendError(
+                    "precision cannot change rows that are encoded already; pass it to encoded_data(rows, estimator)"
+                )
+            yield handle
         elif self.encoder is not None:
             from mixle.stats import seq_encode
 
             rows = rows_for(data, self.encoder)
             chunks = seq_encode(rows, encoder=self.encoder, num_chunks=self.num_chunks)
-            yield _handle(chunks, self.estimator, self.encoder)
+            handle = _handle(chunks, self.estimator, self.encoder)
+            handle.precision = self.precision
+            yield handle
         else:
-            how = Encoding.checked({"num_chunks": self.num_chunks})
+            how = Encoding.checked({"num_chunks": self.num_chunks, "precision": self.precision})
             starter = self.init_estimator if self.model is None else None
             with opened(data, None, self.estimator, how, model=self.model, starter=starter) as resident:
                 yield resident.handle
@@ -139,6 +155,8 @@ class StreamingEstimator(_Batches):
         Number of shards of a batch of rows.
     dataset_size : float, optional
         Weight that each batch stands for: its statistic is scaled to it, so that priors weigh as with the whole data.
+    precision : {"float64", "float32"}, optional
+        What mixtures compute batches of rows in; encoded ones bring their own.
 
     Attributes
     ----------
@@ -175,8 +193,9 @@ class StreamingEstimator(_Batches):
         encoder: Any = None,
         num_chunks: int = 1,
         dataset_size: float | None = None,
+        precision: Any = None,
     ) -> None:
-        super().__init__(estimator, model, init_estimator, init_p, rng, encoder, num_chunks)
+        super().__init__(estimator, model, init_estimator, init_p, rng, encoder, num_chunks, precision)
         self.schedule = harmonic(0.7) if schedule is None else schedule
         shares(self.schedule, 1)
         self.dataset_size = check_positive("dataset_size", dataset_size)
@@ -239,6 +258,8 @@ class IncrementalEstimator(_Batches):
         Encoder of the rows, if another than the estimator's.
     num_chunks : int
         Number of shards of a chunk of rows.
+    precision : {"float64", "float32"}, optional
+        What mixtures compute chunks of rows in; encoded ones bring their own.
 
     Attributes
     ----------
@@ -271,8 +292,9 @@ class IncrementalEstimator(_Batches):
         rng: Any = None,
         encoder: Any = None,
         num_chunks: int = 1,
+        precision: Any = None,
     ) -> None:
-        super().__init__(estimator, model, init_estimator, init_p, rng, encoder, num_chunks)
+        super().__init__(estimator, model, init_estimator, init_p, rng, encoder, num_chunks, precision)
         self._chunks: dict[Any, tuple[float, Any]] = {}
 
     def update(self, data: Any = None, *, enc_data: Any = None, chunk_id: Any = None) -> Any:

@@ -48,6 +48,8 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         backend, pool = self._pool()
         if weights is not None:
             pool["weights"] = weights
+        if self.precision != "float64":
+            pool["precision"] = self.precision
         delta, init_p = self.tol * units, 1.0 if len(rows) <= START_ROWS else 0.1
         rng = check_random_state(0 if self.random_state is None else self.random_state)
         previous = getattr(self, "model_", None) if self.warm_start else None

@@ -45,6 +45,8 @@ class HiddenMarkovModel(Estimator):
         Source of the starts. None is 0: fits are deterministic.
     warm_start : bool
         Whether a second `fit` starts from the model of the first.
+    precision : {"float64", "float32"}
+        Taken as by `MixtureModel`: hidden chains compute in float64 whatever it says.
 
     Attributes
     ----------
@@ -101,10 +103,11 @@ class HiddenMarkovModel(Estimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         warm_start: bool = False,
+        precision: str = "float64",
     ) -> None:
         self.n_components, self.emission, self.tol, self.max_iter = n_components, emission, tol, max_iter
         self.n_init, self.reg_covar, self.backend, self.n_jobs = n_init, reg_covar, backend, n_jobs
-        self.random_state, self.warm_start = random_state, warm_start
+        self.random_state, self.warm_start, self.precision = random_state, warm_start, precision
 
     def fit(self, X: Any, y: Any = None, lengths: Any = None) -> HiddenMarkovModel:
         """Fit the model.

@@ -44,6 +44,8 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         Source of the starts. Unlike elsewhere None is 0: fits are deterministic.
     warm_start : bool
         Whether a second `fit` starts from the model of the first.
+    precision : {"float64", "float32"}
+        What E-steps compute in; sums and all output per row are of float64.
 
     Attributes
     ----------
@@ -96,10 +98,11 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         n_jobs: int | None = None,
         random_state: Any = None,
         warm_start: bool = False,
+        precision: str = "float64",
     ) -> None:
         self.n_components, self.law, self.tol, self.max_iter = n_components, law, tol, max_iter
         self.n_init, self.reg_covar, self.backend, self.n_jobs = n_init, reg_covar, backend, n_jobs
-        self.random_state, self.warm_start = random_state, warm_start
+        self.random_state, self.warm_start, self.precision = random_state, warm_start, precision
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MixtureModel:
         """Fit the mixture.
@@ -161,7 +164,7 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
             if estimator is None:
                 estimator = self._estimator()
             model = None if first else self.model_
-            stream = StreamingEstimator(estimator, model=model, init_p=1.0, rng=state)
+            stream = StreamingEstimator(estimator, model=model, init_p=1.0, rng=state, precision=self.precision)
             self.lower_bounds_ = np.zeros(0)
         self.model_, self._stream = stream.update(rows), stream
         self.weights_, self.converged_, self.n_iter_ = np.asarray(self.model_.w), False, stream.step

@@ -1,7 +1,7 @@
 """Dirichlet priors of chains: one law of the initial probabilities, one of each row of transitions.
 
 The likeliest row under a Dirichlet prior is its counts plus the concentrations less one, divided by their sum (Gelman
-et al. 2013, Bayesian Data Analysis, chapter 3; for hidden chains Gauvain and Lee 1994, IEEE Transactions on Speech and
+et al. 2013, Bayesian Data Analysis; for hidden chains Gauvain and Lee 1994, IEEE Transactions on Speech and
 Audio Processing 2).
 """
 

@@ -5,7 +5,7 @@ parameters E (K, P) and features F (P, n). Summed over a block, ``Σ_n L = E (Σ
 ``Σ_n R ∘ L = Σ_p E ∘ S`` with the statistics ``S = R Fᵀ``. This is the checksum of a matrix product of K.-H. Huang and
 J. A. Abraham (IEEE Trans. Comput. C-33, 1984). Labels that are looked up in a table add the table's entries times how
 often each occurs. Both sides may differ by rounding only: at most ``64 u Σ|terms|`` per
-block of at most 2048 rows (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2002, chapter 3, with the
+block of at most 2048 rows (N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2002, with the
 pairwise or blocked sums that are used here; the worst seen is 10 u).
 """
 

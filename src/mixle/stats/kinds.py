@@ -13,7 +13,7 @@ from mixle._limits import one_blas_thread
 from mixle.stats.contract import Column
 from mixle.stats.leaf import Leaf, Rows
 from mixle.stats.reading import read_matrix
-from mixle.stats.sums import Moments, block_sum, merge_moments, raw_moments, weighted_moments
+from mixle.stats.sums import Moments, block_sum, block_sums, merge_moments, raw_moments, weighted_moments
 
 __all__ = [
     "LOG_ZERO",
@@ -28,6 +28,7 @@ __all__ = [
     "log_or_floor",
     "number_column",
     "seen_labels",
+    "weights_by_code",
 ]
 
 #: Stands for log 0 inside products, where an infinity would make NaN.
@@ -247,6 +248,20 @@ class LinearLeaf(Leaf):
         result[result <= LOG_ZERO / 10] = -np.inf
         return result
 
+    def scores(self, dists: Sequence[Any], rows: Rows) -> np.ndarray | None:
+        """Return ``η·t(x) + c`` under each of K distributions, shape (K, n)."""
+        facts = [self.natural(dist) for dist in dists]
+        result = np.repeat(np.array([constant for _, constant in facts])[:, None], rows.size, axis=1)
+        for j, feature in enumerate(rows.x):
+            result += np.array([eta[j] for eta, _ in facts])[:, None] * feature
+        result[result <= LOG_ZERO / 10] = -np.inf
+        return result
+
+    def accumulate_all(self, rows: Rows, weights: np.ndarray, dists: Sequence[Any]) -> list[LinearSums] | None:
+        """Return the weight and the weighted sums of the features for K weightings."""
+        sums = np.stack([block_sums(np.asarray(feature, float), weights) for feature in rows.x], axis=1)
+        return [LinearSums(block_sum(own), found.copy()) for own, found in zip(weights, sums, strict=True)]
+
 
 def seen_labels(labels: tuple[Any, ...], counts: np.ndarray) -> CodeCounts:
     """Return the counts (L,) or (K, L) of the labels that have weight: rows of weight zero show no label."""
@@ -260,6 +275,17 @@ def seen_labels(labels: tuple[Any, ...], counts: np.ndarray) -> CodeCounts:
 def number_column(rows: Rows) -> Column:
     """Return the numbers that codes stand for as a column for a start."""
     return Column(np.array(rows.labels, float).take(rows.x) if rows.labels else np.zeros(rows.size))
+
+
+def weights_by_code(codes: np.ndarray, offsets: np.ndarray, weights: np.ndarray, width: int) -> np.ndarray:
+    """Return the weight of each of `width` codes (K, width), row i of weights (K, n) having codes from offsets[i] on.
+
+    Weights are added in the order of the rows.
+    """
+    from scipy.sparse import csr_array
+
+    matrix = csr_array((np.ones(len(codes)), codes, offsets), shape=(len(offsets) - 1, width))
+    return np.ascontiguousarray((matrix.T @ np.ascontiguousarray(weights.T)).T)
 
 
 class CodeLeaf(Leaf):
@@ -311,3 +337,19 @@ class CodeLeaf(Leaf):
             return np.zeros(rows.size)
         table = self.log_table(dist, rows.labels)
         return np.asarray(np.where(table <= LOG_ZERO, -np.inf, table)[rows.x])
+
+    def scores(self, dists: Sequence[Any], rows: Rows) -> np.ndarray | None:
+        """Return the log-probabilities (K, n) of each row's label; the component axis lies together in memory."""
+        if not rows.labels or len(rows.labels) > rows.size:
+            return None
+        table = self.log_tables(dists, rows.labels)
+        found: np.ndarray = np.ascontiguousarray(np.where(table <= LOG_ZERO, -np.inf, table).T)[rows.x].T
+        return found
+
+    def accumulate_all(self, rows: Rows, weights: np.ndarray, dists: Sequence[Any]) -> list[CodeCounts] | None:
+        """Return the weight of each label for K weightings: a sparse product adds the rows in order."""
+        labels = rows.labels or ()
+        if not labels or len(labels) > rows.size:
+            return None
+        counts = weights_by_code(rows.x, np.arange(rows.size + 1), weights, len(labels))
+        return [seen_labels(labels, own) for own in counts]

@@ -124,6 +124,14 @@ class Leaf(ABC):
     def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> Any:
         """Return the statistic of weighted rows; `dist` is a model of them or None."""
 
+    def scores(self, dists: Sequence[Any], rows: Rows) -> np.ndarray | None:
+        """Return `score` under each of K distributions, shape (K, n) and with its bits; None: one by one."""
+        return None
+
+    def accumulate_all(self, rows: Rows, weights: np.ndarray, dists: Sequence[Any]) -> list[Any] | None:
+        """Return `accumulate` for each of K weightings (K, n), with its bits; None: one by one."""
+        return None
+
     @abstractmethod
     def merge(self, a: Any, b: Any) -> Any:
         """Return the sum of two statistics, sharing nothing with `b`."""
@@ -226,8 +234,11 @@ class LeafAccumulator(SequenceEncodableStatisticAccumulator):
             If a row of positive weight lies outside the support.
         """
         self.leaf.refuse(x, weights)
-        known = estimate if getattr(getattr(estimate, "leaf", None), "name", None) == self.leaf.name else None
-        self.stat = self.leaf.merge(self.stat, self.leaf.accumulate(as_rows(x), weights, known))
+        self.stat = self.leaf.merge(self.stat, self.leaf.accumulate(as_rows(x), weights, self.known(estimate)))
+
+    def known(self, model: Any) -> Any:
+        """Return `model` if it is of this family."""
+        return model if getattr(getattr(model, "leaf", None), "name", None) == self.leaf.name else None
 
     def seq_initialize(self, x: Any, weights: np.ndarray, rng: Any) -> None:
         """Add encoded rows; a leaf needs no random start."""

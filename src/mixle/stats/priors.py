@@ -2,7 +2,7 @@
 
 Under a conjugate prior the likeliest parameters are the M-step of a statistic to which the prior adds a few rows, or
 (normal laws) a formula of the posterior. A family names its rule in ``Leaf.conjugate``. Gelman et al. (2013), Bayesian
-Data Analysis, chapters 2 and 3.
+Data Analysis.
 """
 
 from __future__ import annotations

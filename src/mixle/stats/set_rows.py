@@ -19,6 +19,7 @@ import numpy as np
 from mixle.errors import RowError
 from mixle.stats.contract import Column
 from mixle.stats.enumeration import products, ranked
+from mixle.stats.kinds import weights_by_code
 from mixle.stats.leaf import Leaf, Rows, as_rows
 from mixle.stats.reading import read_labels
 
@@ -64,6 +65,17 @@ class RaggedCodes:
     def owners(self) -> np.ndarray:
         """Return the row of each code."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    def matrix(self, width: int) -> Any:
+        """Return the rows as a sparse matrix of ones, rows × `width` codes."""
+        from scipy.sparse import csr_array
+
+        parts = np.ones(len(self.codes)), self.codes, self.offsets - self.offsets[0]
+        return csr_array(parts, shape=(len(self), width))
+
+    def counts(self, weights: np.ndarray, width: int) -> np.ndarray:
+        """Return the weight of each code (K, width) for row weights (K, n), added in the order of the rows."""
+        return weights_by_code(self.codes, self.offsets - self.offsets[0], weights, width)
 
 
 def label_order(label: Any) -> tuple[int, Any, str]:
@@ -183,10 +195,19 @@ class SetTables(NamedTuple):
         """Return the log-densities of sets, shape (n,); `places` tells the element of each code, None: the code."""
         found = np.minimum(sets.codes, len(self.present) - 1) if places is None else places[sets.codes]
         owners = sets.owners()
-        result = self.base + np.bincount(owners, self.present[found], len(sets))
+        result = np.asarray(self.base + np.bincount(owners, self.present[found], len(sets)))
+        return self.less_absent(result, sets, owners, found) if len(self.absent) else result
+
+    def by_code(self, count: int, places: np.ndarray | None) -> np.ndarray:
+        """Return what each of `count` codes adds by being there, shape (count,)."""
+        return self.present[np.minimum(np.arange(count), len(self.present) - 1) if places is None else places]
+
+    def less_absent(self, result: np.ndarray, sets: RaggedCodes, owners: np.ndarray, found: np.ndarray) -> np.ndarray:
+        """Add to `result` (n,) what the elements of probability above one half add where they are absent.
+
+        `found` is the element of each code; `owners` its row.
+        """
         width = len(self.absent)
-        if not width:
-            return np.asarray(result)
         step = max(1, _TABLE // width)
         columns = self.common[found]
         starts = sets.offsets - sets.offsets[0]
@@ -198,7 +219,7 @@ class SetTables(NamedTuple):
             seen[owners[own][known] - start, columns[own][known]] = True
             rows, lost = np.nonzero(~seen)
             result[start:stop] += np.bincount(rows, self.absent[lost], stop - start)
-        return np.asarray(result)
+        return result
 
 
 class SetLeaf(Leaf):
@@ -212,12 +233,37 @@ class SetLeaf(Leaf):
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
         """Return the log-densities of sets."""
+        scores: np.ndarray = dist.tables.score(rows.x, self._places(dist, rows))
+        return scores
+
+    def _places(self, dist: Any, rows: Rows) -> np.ndarray | None:
+        """Return `places`, found once for a chunk."""
         kept = dist.__dict__.get("_cached_places")
         if kept is None or kept[0] is not rows.labels:
             kept = (rows.labels, self.places(dist, rows.labels))
             dist.__dict__["_cached_places"] = kept
-        scores: np.ndarray = dist.tables.score(rows.x, kept[1])
-        return scores
+        found: np.ndarray | None = kept[1]
+        return found
+
+    def scores(self, dists: Sequence[Any], rows: Rows) -> np.ndarray | None:
+        """Return the log-densities (K, n) of sets: a sparse product adds the elements of a row in their order."""
+        sets: RaggedCodes = rows.x
+        width = int(sets.codes.max(initial=-1)) + 1 if rows.labels is None else len(rows.labels)
+        if width > len(sets.codes):
+            return None
+        places = [self._places(dist, rows) for dist in dists]
+        table = np.empty((width, len(dists)))
+        for k, (dist, own) in enumerate(zip(dists, places, strict=True)):
+            table[:, k] = dist.tables.by_code(width, own)
+        result = np.ascontiguousarray((sets.matrix(width) @ table).T)
+        owners = sets.owners() if any(len(dist.tables.absent) for dist in dists) else np.zeros(0, int)
+        for k, (dist, own) in enumerate(zip(dists, places, strict=True)):
+            tables: SetTables = dist.tables
+            result[k] += tables.base
+            if len(tables.absent):
+                found = np.minimum(sets.codes, len(tables.present) - 1) if own is None else own[sets.codes]
+                tables.less_absent(result[k], sets, owners, found)
+        return result
 
     def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
         """Return the size of each set, and projections that keep the distances between sets (D. Achlioptas, 2003)."""

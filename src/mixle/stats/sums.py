@@ -16,6 +16,7 @@ __all__ = [
     "BLOCK",
     "Moments",
     "block_sum",
+    "block_sums",
     "exponentials",
     "merge_moments",
     "raw_moments",
@@ -50,6 +51,15 @@ def block_sum(values: np.ndarray, weights: np.ndarray | None = None) -> float:
             factor = weights[start : start + BLOCK]
             part = np.where(factor > 0.0, part, 0.0) * factor
         total += float(np.add.reduce(part))
+    return total
+
+
+def block_sums(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return ``block_sum(values, w)`` for each row w of `weights` (K, n), shape (K,) and with its bits."""
+    total = np.zeros(len(weights))
+    for start in range(0, len(values), BLOCK):
+        factor = np.ascontiguousarray(weights[:, start : start + BLOCK])
+        total += np.add.reduce(np.where(factor > 0.0, values[start : start + BLOCK], 0.0) * factor, axis=1)
     return total
 
 

@@ -2,7 +2,7 @@
 
 If a row is seen with probability S(θ), n seen rows come with ``n (1 − S) / S`` unseen ones on average, spread as the
 law spreads them. EM (A. P. Dempster, N. M. Laird, D. B. Rubin, "Maximum likelihood from incomplete data via the EM
-algorithm", J. R. Stat. Soc. B 39, 1977, section 4.2) adds those to the statistic of the seen rows and fits again. Its
+algorithm", J. R. Stat. Soc. B 39, 1977) adds those to the statistic of the seen rows and fits again. Its
 fixed point is the maximum of the likelihood of the seen rows; Anderson's acceleration (H. F. Walker, P. Ni, "Anderson
 acceleration for fixed-point iterations", SIAM J. Numer. Anal. 49, 2011) reaches it in a few rounds.
 """

@@ -13,7 +13,7 @@ from mixle.errors import RowError
 from mixle.stats.combinators.parts import update_part
 from mixle.stats.contract import Column, DataSequenceEncoder
 
-__all__ = ["RaggedRows", "SequenceEncoder", "initialize_lengths", "of_its_row", "update_lengths"]
+__all__ = ["RaggedRows", "SequenceEncoder", "initialize_lengths", "of_its_row", "row_sums", "update_lengths"]
 
 
 class RaggedRows(NamedTuple):
@@ -45,6 +45,15 @@ class RaggedRows(NamedTuple):
     def owners(self) -> np.ndarray:
         """Return the row of each element."""
         return np.repeat(np.arange(self.rows), self.sizes())
+
+
+def row_sums(offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Return the sums (K, n) of the terms (K, elements) of each row, added in their order; the first offset is 0."""
+    from scipy.sparse import csr_array
+
+    count = terms.shape[1]
+    matrix = csr_array((np.ones(count), np.arange(count), offsets), shape=(len(offsets) - 1, count))
+    return np.ascontiguousarray((matrix @ np.ascontiguousarray(terms.T)).T)
 
 
 def of_its_row(error: RowError, offsets: np.ndarray) -> RowError:

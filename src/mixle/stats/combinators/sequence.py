@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from mixle.errors import RowError
+from mixle.stats import together
 from mixle.stats.combinators.drawing import drawn_lengths, in_rows
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.ignored import KeepsLength
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.combinators.parts import update_part
-from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, initialize_lengths, of_its_row, update_lengths
+from mixle.stats.combinators.ragged import (
+    RaggedRows,
+    SequenceEncoder,
+    initialize_lengths,
+    of_its_row,
+    row_sums,
+    update_lengths,
+)
 from mixle.stats.contract import (
     DistributionSampler,
     SequenceEncodableProbabilityDistribution,
@@ -69,11 +77,20 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
 
     def _spread(self, x: RaggedRows, weights: np.ndarray) -> np.ndarray:
         """Count rows and return the weight of each element."""
-        share = weights / np.maximum(x.sizes(), 1) if self.len_normalized else weights
-        spread = np.asarray(share[x.owners()], float)
-        self.element_nobs += block_sum(spread)
-        self.length_nobs += block_sum(weights)
+        spread = np.asarray(self._shares(x, weights), float)
+        self._count(spread, weights)
         return spread
+
+    def _shares(self, x: Any, weights: np.ndarray) -> np.ndarray:
+        """Return the weight of each element (elements,) or (elements, K) for row weights (n,) or (n, K)."""
+        share = (weights.T / np.maximum(x.sizes(), 1)).T if self.len_normalized else weights
+        found: np.ndarray = np.ascontiguousarray(share)[x.owners()]
+        return found
+
+    def _count(self, spread: np.ndarray, weights: np.ndarray) -> None:
+        """Count the elements and the rows."""
+        self.element_nobs += block_sum(np.ascontiguousarray(spread))
+        self.length_nobs += block_sum(weights)
 
     def seq_update(self, x: RaggedRows, weights: np.ndarray, estimate: Any) -> None:
         """Add encoded rows; an element weighs as its row, or by its share of it where lengths are normalised."""
@@ -83,6 +100,33 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
         except RowError as error:
             raise of_its_row(error, x.offsets) from None
         update_lengths(self.length, x.lengths, weights, estimate)
+
+    @staticmethod
+    def seq_update_all(
+        accumulators: Sequence[SequenceAccumulator], x: Any, weights: np.ndarray, models: Sequence[Any]
+    ) -> bool:
+        """Add encoded rows with weights (K, n) to K accumulators as `seq_update` would; False: not done.
+
+        Raises
+        ------
+        RowError
+            As `seq_update` raises it.
+        """
+        first = accumulators[0]
+        if any(made.len_normalized != first.len_normalized for made in accumulators):
+            return False
+        spread = first._shares(x, weights.T).T  # noqa: SLF001 - of this class
+        for made, own, given in zip(accumulators, spread, weights, strict=True):
+            made._count(own, given)  # noqa: SLF001
+        try:
+            _update_parts([made.element for made in accumulators], x.elements, spread, [m.dist for m in models])
+        except RowError as error:
+            raise of_its_row(error, x.offsets) from None
+        try:
+            _update_parts([made.length for made in accumulators], x.lengths, weights, [m.len_dist for m in models])
+        except RowError as error:
+            raise error.inside("length") from None
+        return True
 
     def seq_initialize(self, x: RaggedRows, weights: np.ndarray, rng: Any) -> None:
         """Add encoded rows before there is a model."""
@@ -134,6 +178,13 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
     def acc_to_encoder(self) -> SequenceEncoder:
         """Return the encoder."""
         return SequenceEncoder(self.element.acc_to_encoder(), self.length.acc_to_encoder())
+
+
+def _update_parts(accumulators: list[Any], payload: Any, weights: np.ndarray, models: list[Any]) -> None:
+    """Add encoded rows with weights (K, n) to one part of K accumulators."""
+    if not together.update(accumulators, payload, weights, models):
+        for accumulator, own, model in zip(accumulators, weights, models, strict=True):
+            update_part(accumulator, payload, np.ascontiguousarray(own), model)
 
 
 class SequenceFactory(StatisticAccumulatorFactory):
@@ -206,6 +257,16 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
         if self.len_normalized:
             result = result / np.maximum(x.sizes(), 1)
         return np.asarray(result + self.len_dist.seq_log_density(x.lengths))
+
+    @staticmethod
+    def seq_log_densities(members: Sequence[SequenceDistribution], x: Any) -> np.ndarray:
+        """Return `seq_log_density` of each of K members, shape (K, n) and with its bits."""
+        result = row_sums(x.offsets, together.all_densities([member.dist for member in members], x.elements))
+        for k, member in enumerate(members):
+            if member.len_normalized:
+                result[k] /= np.maximum(x.sizes(), 1)
+        result += together.all_densities([member.len_dist for member in members], x.lengths)
+        return result
 
     def sampler(self, seed: int | None = None) -> SequenceSampler:
         """Return a sampler."""

@@ -17,12 +17,15 @@ from mixle.stats.combinators.wrapping import (
     WrappingEstimator,
     WrappingFactory,
     kept_rows,
+    outside_rows,
 )
 from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.enumeration import refuse
+from mixle.stats.leaf import Rows
 from mixle.stats.reading import read_numbers
 from mixle.stats.refusals import LEAVE_OUT
+from mixle.stats.stacking.tree import Shell
 from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
@@ -117,10 +120,9 @@ class TransformAccumulator(WrappingAccumulator):
             If a row of positive weight lies outside.
         """
         self.sums[0] += block_sum(weights)
-        if x.rows.present is None:
+        outside = outside_rows(x.rows)
+        if outside is None:
             return weights
-        outside = np.ones(x.rows.count, bool)
-        outside[x.rows.present] = False
         lost = np.flatnonzero(outside & (weights > 0.0))
         if lost.size:
             raise SupportError(
@@ -220,6 +222,20 @@ class TransformDistribution(SequenceEncodableProbabilityDistribution):
             (float(self.transform.forward(np.array([value], float))[0]), score) for value, score in self.dist.outcomes()
         )
 
+    @property
+    def log_constant(self) -> float:
+        """Return 0: what this adds to the child's log-density is the rows'."""
+        return 0.0
+
+    def shell_rows(self, x: WrappedRows) -> Rows:
+        """Return what each encoded row adds to the log-density, and which rows lie outside the domain."""
+        return _shell_rows(x)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return how this part stacks over a component axis."""
+        tag = (self.transform, self.density_correction, counts(self.dist))
+        return ("shell", Shell("Transform", tag, self.dist)) if type(self) is TransformDistribution else None
+
     def sampler(self, seed: int | None = None) -> TransformSampler:
         """Return a sampler."""
         return TransformSampler(self, seed)
@@ -229,6 +245,11 @@ class TransformDistribution(SequenceEncodableProbabilityDistribution):
         return TransformEstimator(
             self.dist.estimator(pseudo_count), self.transform, self.density_correction, self.name, self.keys
         )
+
+
+def _shell_rows(x: WrappedRows) -> Rows:
+    (slopes,) = x.extra
+    return Rows(slopes, slopes if slopes.any() else None, outside_rows(x.rows))
 
 
 def check_domain(part: Any, transform: Any) -> None:
@@ -303,10 +324,21 @@ class TransformEstimator(WrappingEstimator):
 
     def accumulator_factory(self) -> WrappingFactory:
         """Return the factory."""
+        return WrappingFactory(TransformAccumulator, self.estimator.accumulator_factory(), *self._reading(), self.keys)
+
+    def _reading(self) -> tuple[Any, bool, bool]:
+        """Return the transform, whether its slope counts, and whether the child counts."""
         whole = counts(self.estimator)
-        slope = not whole if self.density_correction is None else self.density_correction
-        factory = self.estimator.accumulator_factory()
-        return WrappingFactory(TransformAccumulator, factory, self.transform, slope, whole, self.keys)
+        return self.transform, not whole if self.density_correction is None else self.density_correction, whole
+
+    def shell_rows(self, x: WrappedRows) -> Rows:
+        """Return what each encoded row adds to the log-density, and which rows lie outside the domain."""
+        return _shell_rows(x)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return how this part stacks over a component axis."""
+        shell = Shell("Transform", self._reading(), self.estimator)
+        return ("shell", shell) if type(self) is TransformEstimator else None
 
     def estimate(self, nobs: float | None, suff_stat: Any) -> TransformDistribution:
         """Return the fitted distribution; the child is told the weight of the rows."""

@@ -23,8 +23,10 @@ from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import nonnegative
 from mixle.stats.enumeration import moved, ranked, refuse
+from mixle.stats.leaf import Rows
 from mixle.stats.refusals import LEAVE_OUT
 from mixle.stats.regions import region_points
+from mixle.stats.stacking.tree import Shell
 from mixle.stats.sums import block_sum, signed_suff_stat
 from mixle.stats.unseen import fit_seen
 
@@ -198,6 +200,20 @@ class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
         found = np.asarray(self.base.seq_log_density(x.rows.payload)) - self.log_seen
         return np.where(x.extra[0], found, -np.inf)
 
+    @property
+    def log_constant(self) -> float:
+        """Return what is added to the base's log-density of a value that is seen."""
+        return -self.log_seen
+
+    def shell_rows(self, x: WrappedRows) -> Rows:
+        """Return which encoded rows cannot be seen."""
+        return _shell_rows(x)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return how this part stacks over a component axis."""
+        shell = Shell("Truncated", self.kept, self.base)
+        return ("shell", shell) if type(self) is TruncatedDistribution else None
+
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return the outcomes of the base that are seen, the most probable first."""
         if self.allowed is not None:
@@ -219,6 +235,11 @@ class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
             self.base.estimator(pseudo_count), self.allowed, self.forbidden, self.name, self.keys,
             low=self.low, high=self.high,
         )  # fmt: skip
+
+
+def _shell_rows(x: WrappedRows) -> Rows:
+    (inside,) = x.extra
+    return Rows(inside, None, None if inside.all() else ~inside)
 
 
 class TruncatedSampler(DistributionSampler):
@@ -301,6 +322,15 @@ class TruncatedEstimator(WrappingEstimator):
         return WrappingFactory(
             TruncatedAccumulator, self.base_estimator.accumulator_factory(), self.kept, self.keys
         )  # fmt: skip
+
+    def shell_rows(self, x: WrappedRows) -> Rows:
+        """Return which encoded rows cannot be seen."""
+        return _shell_rows(x)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return how this part stacks over a component axis."""
+        shell = Shell("Truncated", self.kept, self.base_estimator)
+        return ("shell", shell) if type(self) is TruncatedEstimator else None
 
     def estimate(self, nobs: float | None, suff_stat: Any) -> TruncatedDistribution:
         """Return the fitted distribution."""

@@ -22,6 +22,7 @@ from mixle.stats.label_column import LabelColumn
 from mixle.stats.starts import seed_start, start_components, take_columns
 
 __all__ = ["WrappedRows", "WrappingAccumulator", "WrappingEncoder", "WrappingEstimator", "WrappingFactory", "kept_rows"]
+__all__ += ["outside_rows"]
 
 
 class WrappedRows(NamedTuple):
@@ -208,6 +209,15 @@ class WrappingFactory(StatisticAccumulatorFactory):
     def make(self) -> WrappingAccumulator:
         """Return a fresh accumulator."""
         return self.kind(self.factory.make(), *self.arguments)
+
+
+def outside_rows(rows: OptionalRows) -> np.ndarray | None:
+    """Return which rows the child does not see, shape (n,), or None."""
+    if rows.present is None:
+        return None
+    outside = np.ones(rows.count, bool)
+    outside[rows.present] = False
+    return outside
 
 
 class WrappingEstimator(ParameterEstimator):

@@ -80,7 +80,7 @@ class BernoulliDistribution(LeafDistribution):
 
     References
     ----------
-    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.1.
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006.
 
     Examples
     --------

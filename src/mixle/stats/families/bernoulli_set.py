@@ -48,6 +48,12 @@ def _sorted(counts: Mapping[Any, float], total: float) -> SetCounts:
     return SetCounts(labels, np.array([float(counts[label]) for label in labels]), float(total))
 
 
+def _kept(labels: tuple[Any, ...], counts: np.ndarray, weights: np.ndarray) -> SetCounts:
+    """Return the counts of the labels that have weight."""
+    keep = np.flatnonzero(counts > 0.0)
+    return SetCounts(tuple(labels[i] for i in keep.tolist()), counts[keep], block_sum(weights))
+
+
 class _BernoulliSet(SetLeaf):
     name: ClassVar[str] = "BernoulliSet"
 
@@ -74,9 +80,14 @@ class _BernoulliSet(SetLeaf):
 
     def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> SetCounts:
         labels = rows.labels or ()
-        counts = np.bincount(rows.x.codes, weights[rows.x.owners()], len(labels))
-        keep = np.flatnonzero(counts > 0.0)
-        return SetCounts(tuple(labels[i] for i in keep.tolist()), counts[keep], block_sum(weights))
+        return _kept(labels, np.bincount(rows.x.codes, weights[rows.x.owners()], len(labels)), weights)
+
+    def accumulate_all(self, rows: Rows, weights: np.ndarray, dists: Sequence[Any]) -> list[SetCounts] | None:
+        labels = rows.labels or ()
+        if len(labels) > len(rows.x.codes):
+            return None
+        counts = rows.x.counts(weights, len(labels))
+        return [_kept(labels, own, given) for own, given in zip(counts, weights, strict=True)]
 
     def merge(self, a: SetCounts, b: SetCounts) -> SetCounts:
         if a.labels == b.labels:

@@ -55,7 +55,7 @@ class BetaDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 25.
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995.
 
     Examples
     --------

@@ -135,7 +135,7 @@ class BinomialDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005, chapter 3.
+    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005.
 
     Examples
     --------

@@ -63,7 +63,7 @@ class CategoricalDistribution(LeafDistribution):
 
     References
     ----------
-    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.2.
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006.
 
     Examples
     --------

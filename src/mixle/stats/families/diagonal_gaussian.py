@@ -44,7 +44,7 @@ class DiagonalGaussianDistribution(LeafDistribution):
 
     References
     ----------
-    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.3.
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006.
 
     Examples
     --------

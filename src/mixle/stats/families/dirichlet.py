@@ -63,7 +63,7 @@ class DirichletDistribution(LeafDistribution):
 
     References
     ----------
-    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000, chapter 49.
+    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000.
 
     Examples
     --------

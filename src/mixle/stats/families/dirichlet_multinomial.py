@@ -119,7 +119,7 @@ class DirichletMultinomialDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997, chapter 35.
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997.
 
     Examples
     --------
@@ -183,7 +183,7 @@ class DirichletMultinomialEstimator(LeafEstimator):
 
     Notes
     -----
-    Minka's fixed point ("Estimating a Dirichlet distribution", 2000, section 4), which raises the likelihood at each
+    Minka's fixed point ("Estimating a Dirichlet distribution", 2000), which raises the likelihood at each
     step, accelerated by steps of Newton's method that are taken only where they raise it too. Without data all shapes
     are 1.
 

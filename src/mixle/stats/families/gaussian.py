@@ -49,7 +49,7 @@ class GaussianDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 13.
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
 
     Examples
     --------

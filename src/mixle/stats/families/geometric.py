@@ -66,7 +66,7 @@ class GeometricDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005, chapter 5.
+    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005.
 
     Examples
     --------

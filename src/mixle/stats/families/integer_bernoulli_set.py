@@ -65,12 +65,18 @@ class _IntegerBernoulliSet(SetLeaf):
     def places(self, dist: Any, labels: tuple[Any, ...] | None) -> None:
         return None
 
-    def score(self, dist: Any, rows: Rows) -> np.ndarray:
-        return np.asarray(dist.tables.score(rows.x, None))
+    def _places(self, dist: Any, rows: Rows) -> None:
+        return None
 
     def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> IntegerSetCounts:
         counts = np.bincount(rows.x.codes, weights[rows.x.owners()], self.num_vals)
         return IntegerSetCounts(counts, block_sum(weights))
+
+    def accumulate_all(self, rows: Rows, weights: np.ndarray, dists: Sequence[Any]) -> list[IntegerSetCounts] | None:
+        if self.num_vals > len(rows.x.codes):
+            return None
+        counts = rows.x.counts(weights, self.num_vals)
+        return [IntegerSetCounts(own.copy(), block_sum(given)) for own, given in zip(counts, weights, strict=True)]
 
     def merge(self, a: IntegerSetCounts, b: IntegerSetCounts) -> IntegerSetCounts:
         return IntegerSetCounts(a.counts + b.counts, a.total + b.total)

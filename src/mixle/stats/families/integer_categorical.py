@@ -132,7 +132,7 @@ class IntegerCategoricalDistribution(LeafDistribution):
 
     References
     ----------
-    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, section 2.2.
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006.
 
     Examples
     --------

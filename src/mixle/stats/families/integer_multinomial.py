@@ -90,7 +90,7 @@ class IntegerMultinomialDistribution(MultinomialDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997, chapter 35.
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997.
 
     Examples
     --------

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mixle.errors import RowError
+from mixle.stats import together
 from mixle.stats.combinators.drawing import counted
-from mixle.stats.combinators.ragged import SequenceEncoder
+from mixle.stats.combinators.ragged import SequenceEncoder, row_sums
 from mixle.stats.combinators.sequence import (
     SequenceAccumulator,
     SequenceDistribution,
@@ -191,10 +192,14 @@ def _of_its_pair(error: RowError, side: int, offsets: np.ndarray) -> RowError:
 class MultinomialAccumulator(SequenceAccumulator):
     """Accumulator of a `MultinomialEstimator`."""
 
-    def _spread(self, x: Any, weights: np.ndarray) -> np.ndarray:
-        """Return the weight of each pair."""
-        share = weights / np.maximum(x.sizes(), 1.0) if self.len_normalized else weights
-        return np.asarray(share[x.owners()] * x.counts, float)
+    def _shares(self, x: Any, weights: np.ndarray) -> np.ndarray:
+        """Return the weight of each pair (pairs,) or (pairs, K) for row weights (n,) or (n, K)."""
+        spread = super()._shares(x, weights)
+        spread *= x.counts if spread.ndim == 1 else x.counts[:, None]
+        return spread
+
+    def _count(self, spread: np.ndarray, weights: np.ndarray) -> None:
+        """Count nothing: the statistic has no weights of its own."""
 
     def combine(self, suff_stat: Any) -> MultinomialAccumulator:
         """Add another statistic."""
@@ -248,7 +253,7 @@ class MultinomialDistribution(SequenceDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997, chapter 35.
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997.
 
     Examples
     --------
@@ -273,6 +278,20 @@ class MultinomialDistribution(SequenceDistribution):
         if self.len_normalized:
             result = result / np.maximum(x.sizes(), 1.0)
         return np.asarray(result + self.len_dist.seq_log_density(x.lengths))
+
+    @staticmethod
+    def seq_log_densities(members: Sequence[Any], x: Any) -> np.ndarray:
+        """Return `seq_log_density` of each of K members, shape (K, n) and with its bits."""
+        terms = np.ascontiguousarray(together.all_densities([member.dist for member in members], x.elements).T)
+        with np.errstate(invalid="ignore"):
+            terms *= x.counts[:, None]
+        terms[x.counts <= 0.0] = 0.0
+        result: np.ndarray = row_sums(x.offsets, terms.T) + x.orders
+        for k, member in enumerate(members):
+            if member.len_normalized:
+                result[k] /= np.maximum(x.sizes(), 1.0)
+        result += together.all_densities([member.len_dist for member in members], x.lengths)
+        return result
 
     def sampler(self, seed: int | None = None) -> MultinomialSampler:
         """Return a sampler."""

@@ -51,7 +51,7 @@ class MultivariateGaussianDistribution(LeafDistribution):
 
     References
     ----------
-    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000, chapter 45.
+    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000.
 
     Examples
     --------

@@ -69,7 +69,7 @@ class MultivariateStudentTDistribution(LeafDistribution):
 
     References
     ----------
-    S. Kotz, S. Nadarajah, "Multivariate t Distributions and Their Applications", 2004, chapter 1.
+    S. Kotz, S. Nadarajah, "Multivariate t Distributions and Their Applications", 2004.
 
     Examples
     --------

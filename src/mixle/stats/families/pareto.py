@@ -93,7 +93,7 @@ class ParetoDistribution(PairDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 20.
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class ParetoEstimator(PairEstimator):
     Notes
     -----
     xm is the smallest number of positive weight, and 1/α the mean of log(x / xm) (N. L. Johnson, S. Kotz,
-    N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 20). Without data both are 1.
+    N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994). Without data both are 1.
 
     Examples
     --------

@@ -62,7 +62,7 @@ class PointMassDistribution(LeafDistribution):
 
     References
     ----------
-    W. Feller, "An Introduction to Probability Theory and Its Applications" 1, 1968, chapter 9.
+    W. Feller, "An Introduction to Probability Theory and Its Applications" 1, 1968.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class PoissonDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005, chapter 4.
+    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005.
 
     Examples
     --------

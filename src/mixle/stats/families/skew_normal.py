@@ -131,10 +131,10 @@ class SkewNormalEstimator(LeafEstimator):
     `optimize` converges to the maximum-likelihood fit in a few rounds: each one sums the rows in bins around the last
     model and takes the model that those make likeliest. Rows without a model give a normal law, and the first round
     after it starts from the moments as well. Rows without any skewness keep the normal law, where the likelihood is
-    stationary (A. Azzalini, A. Capitanio, "The Skew-Normal and Related Families", 2014, chapter 3).
+    stationary (A. Azzalini, A. Capitanio, "The Skew-Normal and Related Families", 2014).
 
     The likelihood of a small sample may rise with the shape for ever, and does where the rows lie on one side of the
-    location (ibid., section 3.1.1). The shape is then held at ±1000, whose density differs from that of the half-normal
+    location (ibid.). The shape is then held at ±1000, whose density differs from that of the half-normal
     limit only within a few thousandths of a scale, and `numerical_repairs` tells. Without data the law has location
     0, scale 1 and shape 0.
 

@@ -88,7 +88,7 @@ class StudentTDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995, chapter 28.
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995.
 
     Examples
     --------

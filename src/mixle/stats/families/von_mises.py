@@ -53,7 +53,7 @@ class VonMisesDistribution(LeafDistribution):
 
     References
     ----------
-    K. V. Mardia, P. E. Jupp, "Directional Statistics", 2000, section 3.5.
+    K. V. Mardia, P. E. Jupp, "Directional Statistics", 2000.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class VonMisesEstimator(LinearEstimator):
     Notes
     -----
     μ is the direction of the mean of (cos x, sin x), and κ solves ``I₁(κ)/I₀(κ) =`` its length (K. V. Mardia,
-    P. E. Jupp, "Directional Statistics", 2000, section 5.3). κ is at most 1e8.
+    P. E. Jupp, "Directional Statistics", 2000). κ is at most 1e8.
 
     Examples
     --------

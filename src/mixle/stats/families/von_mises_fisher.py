@@ -62,7 +62,7 @@ class VonMisesFisherDistribution(LeafDistribution):
 
     References
     ----------
-    K. V. Mardia, P. E. Jupp, "Directional Statistics", 2000, section 9.3.
+    K. V. Mardia, P. E. Jupp, "Directional Statistics", 2000.
 
     Examples
     --------

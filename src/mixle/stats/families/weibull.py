@@ -64,7 +64,7 @@ class WeibullDistribution(PairDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994, chapter 21.
+    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class WeibullEstimator(PairEstimator):
     Notes
     -----
     The likelihood of the shape at its best scale is concave, and each round of EM moves along it from the last model
-    (J. F. Lawless, "Statistical Models and Methods for Lifetime Data", 2003, section 5.2). `optimize` thus converges to
+    (J. F. Lawless, "Statistical Models and Methods for Lifetime Data", 2003). `optimize` thus converges to
     the maximum-likelihood fit; rows without a model give the fit by the moments of log x (M. V. Menon, "Estimation of
     the shape and scale parameters of the Weibull distribution", Technometrics 5, 1963). Without data both are 1.
 

@@ -17,7 +17,7 @@ from mixle.stats.kinds import CodeCounts, LinearSums, seen_labels
 from mixle.stats.stacking.features import Features, fill_pairs, tiles
 from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.natural import sparse_labels
-from mixle.stats.stacking.statistic import OptionalWeights, StackedStatistic
+from mixle.stats.stacking.statistic import OptionalWeights, ShellWeights, StackedStatistic
 from mixle.stats.sums import Moments
 
 __all__ = ["Gather"]
@@ -180,6 +180,8 @@ class Gather:
             elif kind == "optional":
                 row = self.plan.gates[index]
                 slots.append(OptionalWeights(self.sums[:, row + 1].copy(), self.sums[:, row].copy()))
+            elif kind == "shell":
+                slots.append(ShellWeights(self.sums[:, self.plan.gate_row(slot)].copy()))
             elif kind == "code":
                 slots.append(self._counts(index))
             else:

@@ -1,4 +1,4 @@
-"""General slots: members of the component axis that are called one by one."""
+"""General slots: members of the component axis that are called one by one, or together where their family can."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixle.stats import together
 from mixle.stats.kinds import LOG_ZERO
 from mixle.stats.precision import FLOAT64, computing
+from mixle.stats.stacking.features import tiles
 from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.plan import Attached
 from mixle.stats.stacking.tree import Slot
@@ -84,6 +86,13 @@ class GeneralParts:
         except NotImplementedError:
             return None
 
+    def _together(self, part: Attached) -> bool:
+        """Return whether the members read one payload, block by block, and are called together."""
+        key = (part.slot.index, 0)
+        if isinstance(part.payload, PerComponent) or key in self._scores or key in self._kept:
+            return False
+        return together.able(self.members[part.slot.index])
+
     def _own_rows(self, part: Attached) -> int:
         return self.rows if part.present is None else len(part.present)
 
@@ -94,7 +103,22 @@ class GeneralParts:
             if a == b:
                 continue
             with computing(FLOAT64):
-                each(partial(self._score_one, part, (a, b), where, out, least), range(self.count))
+                if self._together(part):
+                    each(partial(self._score_tile, part, (a, b), where, out, least), tiles(self.count))
+                else:
+                    each(partial(self._score_one, part, (a, b), where, out, least), range(self.count))
+
+    def _score_tile(
+        self, part: Attached, own: tuple[int, int], where: Any, out: np.ndarray, least: float, cut: tuple[int, int]
+    ) -> None:
+        payload = self._cut(part, cut[0], *own)
+        if payload is not None:
+            values = together.densities(self.members[part.slot.index][cut[0] : cut[1]], payload)
+            if values is not None:
+                out[cut[0] : cut[1], where] += np.maximum(values, least, out=values)
+                return
+        for k in range(*cut):
+            self._score_one(part, own, where, out, least, k)
 
     def _score_one(
         self, part: Attached, own: tuple[int, int], where: Any, out: np.ndarray, least: float, k: int
@@ -116,12 +140,27 @@ class GeneralParts:
             if a == b:
                 continue
             one = partial(self._update_one, part, (a, b), where, r)
-            if self._rng is None:
-                with computing(FLOAT64):
-                    each(one, range(self.count))
-            else:  # members draw from one stream, in order
+            if self._rng is not None:  # members draw from one stream, in order
                 for k in range(self.count):
                     one(k)
+                continue
+            with computing(FLOAT64):
+                if self._together(part):
+                    each(partial(self._update_tile, part, (a, b), where, r), tiles(self.count))
+                else:
+                    each(one, range(self.count))
+
+    def _update_tile(
+        self, part: Attached, own: tuple[int, int], where: Any, r: np.ndarray, cut: tuple[int, int]
+    ) -> None:
+        payload = self._cut(part, cut[0], *own)
+        if payload is not None:
+            made = self.accumulators[part.slot.index][cut[0] : cut[1]]
+            models = self.members[part.slot.index][cut[0] : cut[1]]
+            if together.update(made, payload, np.array(r[cut[0] : cut[1], where], float), models):
+                return
+        for k in range(*cut):
+            self._update_one(part, own, where, r, k)
 
     def _update_one(self, part: Attached, own: tuple[int, int], where: Any, r: np.ndarray, k: int) -> None:
         key = (part.slot.index, k)

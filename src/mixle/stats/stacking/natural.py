@@ -52,6 +52,7 @@ class Natural:
         self.dense = np.zeros((self.count, plan.dense))
         self.dense[:, 0] = log_weights
         self._optionals()
+        self._shells()
         self._squares()
         self._linear()
         self.direct: list[tuple[int, int, int]] = []
@@ -69,6 +70,11 @@ class Natural:
                 for k, dist in enumerate(self.members[slot.index]):
                     self.dense[k, row] += dist.log_present
                     self.dense[k, row + 1] += dist.log_missing
+
+    def _shells(self) -> None:
+        for slot in self.plan.slots:
+            if slot.node.kind == "shell":
+                self._add(slot, np.array([dist.log_constant for dist in self.members[slot.index]]))
 
     def _squares(self) -> None:
         first, count = self.plan.first_square, self.plan.columns

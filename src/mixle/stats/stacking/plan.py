@@ -45,10 +45,14 @@ def attach(slots: tuple[Slot, ...], payload: Any) -> tuple[Attached, ...]:
             if step >= 0:
                 part = part[step]
             else:
-                present = _inner(present, part.present)
-                part = part.payload
+                kept = part.rows if step == -2 else part
+                present = _inner(present, kept.present)
+                part = kept.payload
         if slot.node.kind == "optional":
             result.append(Attached(slot, None, part, _inner(present, part.present)))
+        elif slot.node.kind == "shell":
+            rows = slot.node.members[0].shell_rows(part)
+            result.append(Attached(slot, rows, part, present))
         elif slot.node.kind == "general":
             result.append(Attached(slot, None, part, present))
         else:

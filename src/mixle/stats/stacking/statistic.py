@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,11 @@ from mixle.stats.kinds import CodeCounts, LinearSums
 from mixle.stats.stacking.tree import Node, leaf_named
 from mixle.stats.sums import Moments, signed_suff_stat
 
-__all__ = ["OptionalWeights", "StackedStatistic", "member", "merge_stacked"]
+__all__ = ["OptionalWeights", "ShellWeights", "StackedStatistic", "member", "merge_stacked"]
+
+
+#: Module of each combinator that stands around one law.
+_SHELLS = {"Transform": "transform", "Truncated": "truncated"}
 
 
 class OptionalWeights(NamedTuple):
@@ -26,6 +31,16 @@ class OptionalWeights(NamedTuple):
         return OptionalWeights(self.missing * c, self.present * c)
 
 
+class ShellWeights(NamedTuple):
+    """Weight (K,) of the rows of a combinator that stands around one law."""
+
+    weight: np.ndarray
+
+    def scaled(self, c: float) -> ShellWeights:
+        """Return the weights times `c`."""
+        return ShellWeights(self.weight * c)
+
+
 class StackedStatistic(NamedTuple):
     """Statistic of a mixture of K components that share a tree.
 
@@ -34,8 +49,8 @@ class StackedStatistic(NamedTuple):
     counts : ndarray, shape (K,)
         Weight of each component.
     slots : tuple
-        Statistic of each slot over all components: `Moments`, `LinearSums`, `CodeCounts`, `OptionalWeights`, or for
-        a general slot the tuple of its K members' values.
+        Statistic of each slot over all components: `Moments`, `LinearSums`, `CodeCounts`, `OptionalWeights`,
+        `ShellWeights`, or for a general slot the tuple of its K members' values.
     tree : tuple
         The common tree as nested tuples of strings.
     """
@@ -55,9 +70,8 @@ class StackedStatistic(NamedTuple):
     @property
     def finite(self) -> bool:
         """Return whether no sum has overflowed."""
-        slots = [
-            part for slot in self.slots if isinstance(slot, (Moments, LinearSums, OptionalWeights)) for part in slot
-        ]
+        kinds = (Moments, LinearSums, OptionalWeights, ShellWeights)
+        slots = [part for slot in self.slots if isinstance(slot, kinds) for part in slot]
         return all(np.isfinite(part).all() for part in (self.counts, *slots))
 
     @property
@@ -71,7 +85,7 @@ def _copied(slot: Any) -> Any:
         return slot.copy()
     if isinstance(slot, CodeCounts):
         return CodeCounts(slot.labels, slot.counts.copy())
-    if isinstance(slot, (LinearSums, OptionalWeights)):
+    if isinstance(slot, (LinearSums, OptionalWeights, ShellWeights)):
         return type(slot)(*(part.copy() for part in slot))
     return deepcopy(slot)
 
@@ -101,10 +115,20 @@ def _child(tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
         child = _child(tree[1], slots, k)
         return ((float(weights.missing[k]), float(weights.present[k])), child)
     stat = next(slots)
+    if kind == "shell":
+        return shell_layout(tree[1])(1, _child(tree[2], slots, k), float(stat.weight[k]), 0.0)
     if kind == "general":
         return stat[k]
     leaf = leaf_named(tree[1])
     return leaf.to_value(leaf.member(member(stat, k)))
+
+
+@cache
+def shell_layout(name: str) -> Any:
+    """Return the statistic of a combinator that stands around one law."""
+    from importlib import import_module
+
+    return getattr(import_module(f"mixle.stats.combinators.{_SHELLS[name]}"), f"{name}Statistics")
 
 
 def merge_stacked(a: StackedStatistic, b: StackedStatistic, nodes: tuple[Node, ...]) -> StackedStatistic:
@@ -116,6 +140,8 @@ def merge_stacked(a: StackedStatistic, b: StackedStatistic, nodes: tuple[Node, .
 def _merge_slot(x: Any, y: Any, node: Node) -> Any:
     if node.kind == "optional":
         return OptionalWeights(x.missing + y.missing, x.present + y.present)
+    if node.kind == "shell":
+        return ShellWeights(x.weight + y.weight)
     if node.leaf is not None:
         return node.leaf.merge(x, y)
     merged = []

@@ -1,8 +1,8 @@
 """The common shape of K models, flattened to slots.
 
-K models whose trees of composites, optionals and leaves agree are *stacked*: each position of the tree is one slot
-for all K of them. Where they differ, or where a family brings its own accumulator, the slot is *general* and its K
-members are called one by one.
+K models whose trees of composites, optionals, shells and leaves agree are *stacked*: each position of the tree is one
+slot for all K of them. Where they differ, or where a family brings its own accumulator, the slot is *general* and its
+K members are called one by one.
 """
 
 from __future__ import annotations
@@ -14,18 +14,37 @@ from typing import Any, NamedTuple
 
 from mixle.stats.leaf import Leaf
 
-__all__ = ["Node", "Slot", "flatten", "leaf_named", "signature", "unify"]
+__all__ = ["Node", "Shell", "Slot", "flatten", "leaf_named", "signature", "unify"]
 
 STACKABLE = frozenset({"square", "quadratic", "linear", "code"})
 
 
+class Shell(NamedTuple):
+    """What stands around one law without adding to the features: a term for each row, and one for each component.
+
+    Attributes
+    ----------
+    name : str
+        The combinator, whose statistic is ``(1, child's, weight, 0)``.
+    tag : object
+        What has to be equal of all components.
+    child : object
+        The law (or estimator) inside.
+    """
+
+    name: str
+    tag: Any
+    child: Any
+
+
 class Node(NamedTuple):
-    """A position of the common tree: `kind` is composite, optional, null, general, or the kind of a leaf."""
+    """A position of the common tree: `kind` is composite, optional, null, shell, general, or the kind of a leaf."""
 
     kind: str
     leaf: Leaf | None
     children: tuple[Node, ...]
     members: tuple[Any, ...]
+    shell: Shell | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +60,7 @@ class Slot:
     gate : int
         Slot of the innermost optional around it, -1 without one.
     path : tuple of int
-        Way to its payload: the child's position in composites, -1 through an optional.
+        Way to its payload: the child's position in composites, -1 through an optional, -2 through a shell.
     """
 
     index: int
@@ -65,6 +84,11 @@ def unify(members: Sequence[Any]) -> Node:
         return Node("null", None, (), everyone)
     elif kind == "optional":
         return Node("optional", None, (unify([data for _, data in described]),), everyone)
+    elif kind == "shell":
+        shells = [data for _, data in described]
+        child = unify([shell.child for shell in shells])
+        if child.kind != "general" and all(shell[:2] == first[:2] for shell in shells):
+            return Node("shell", None, (child,), everyone, first)
     elif kind == "composite" and len({len(data) for _, data in described}) == 1:
         children = tuple(unify(position) for position in zip(*(data for _, data in described), strict=True))
         return Node("composite", None, children, everyone)
@@ -95,6 +119,9 @@ def _walk(
     elif node.kind == "optional":
         yield node, gate, path
         yield from _walk(node.children[0], len(slots) - 1, (*path, -1), slots)
+    elif node.kind == "shell":
+        yield node, gate, path
+        yield from _walk(node.children[0], gate, (*path, -2), slots)
     elif node.kind != "null":
         yield node, gate, path
 
@@ -103,7 +130,8 @@ def signature(node: Node) -> tuple[Any, ...]:
     """Return the tree as nested tuples of strings: equal signatures, equal layouts of statistics."""
     if node.leaf is not None:
         return (node.kind, node.leaf.name)
-    return (node.kind, *(signature(child) for child in node.children))
+    inner = tuple(signature(child) for child in node.children)
+    return (node.kind, *inner) if node.shell is None else (node.kind, node.shell.name, *inner)
 
 
 @cache

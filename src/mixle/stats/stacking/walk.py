@@ -305,8 +305,10 @@ def _mask(parts: Sequence[Attached], start: int, stop: int, out: np.ndarray, val
 
 def _base(part: Attached, start: int, stop: int) -> np.ndarray | None:
     rows, leaf = part.rows, part.slot.node.leaf
-    if rows is None or leaf is None:
+    if rows is None:
         return None
+    if leaf is None:
+        return None if rows.base is None else rows.base[start:stop]
     return leaf.base(rows.cut(start, stop)) if rows.base is None else rows.base[start:stop]
 
 

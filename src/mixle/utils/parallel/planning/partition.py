@@ -115,7 +115,7 @@ def partition(works: Sequence[float], speeds: Sequence[float]) -> list[int]:
 
     Exact for workers in the given order: a bisection over the bottleneck that moves its bounds to values which some
     partition takes, so that it ends at the optimum itself. Source: A. Pınar and C. Aykanat, "Fast optimal load
-    balancing algorithms for 1D partitioning", J. Parallel Distrib. Comput. 64 (2004), section 4; with speeds: A. Pınar,
+    balancing algorithms for 1D partitioning", J. Parallel Distrib. Comput. 64 (2004); with speeds: A. Pınar,
     E. K. Tabak and C. Aykanat, "One-dimensional partitioning for heterogeneous systems", ibid. 68 (2008).
     Among optimal cuts those nearest to the proportional ones are returned.
 

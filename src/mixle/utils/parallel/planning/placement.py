@@ -14,6 +14,8 @@ __all__ = ["PIECES", "Placement", "PlacementShard"]
 
 #: Pieces that a device's rows are cut into at most, so that the work on one of them needs little memory.
 PIECES = 16
+#: Bytes of a number of float32.
+SINGLE = 4
 _FACTS = frozenset(
     {
         "total_rows",
@@ -157,8 +159,17 @@ class Placement(JsonText):
         for name, need in self.device_bytes().items():
             limit = memory[name]
             if limit is not None and need > limit:
-                return f"device {name} needs {need} bytes, its memory_bytes is {limit}: {self._remedy(limit, need)}"
+                other = ", or plan with precision='float32'" if self._single_fits(name, limit) else ""
+                remedy = self._remedy(limit, need) + other
+                return f"device {name} needs {need} bytes, its memory_bytes is {limit}: {remedy}"
         return None
+
+    def _single_fits(self, name: str, memory: int) -> bool:
+        """Return whether a device could work on its rows in float32, one at a time; encoded they stay as they are."""
+        row = max(1.0, self.transient_row_bytes * self.safety_factor * SINGLE / self.dtype_bytes)
+        fixed = math.ceil((self.model_bytes + self.statistic_bytes) * self.safety_factor)
+        held = sum(shard.encoded_bytes for shard in self.for_device(name))
+        return self.dtype_bytes > SINGLE and memory - fixed - held - 1 >= row
 
     def _remedy(self, memory: int, need: int) -> str:
         """Return what would make a device hold its shards."""

@@ -186,6 +186,7 @@ def _moments(theirs: Sequence[Any], _: Sequence[Any]) -> Check:
 _CHECKS: dict[str, Callable[[Sequence[Any], Sequence[Any]], Check]] = {
     "LinearSums": _linear,
     "OptionalWeights": _gates,
+    "ShellWeights": _gates,
     "CodeCounts": _codes,
     "Moments": _moments,
 }
