@@ -231,7 +231,7 @@ def test_a_fork_that_user_code_lets_return_does_not_reply(pool):
 
 def test_a_retired_worker_stays_away(pool):
     transport = pool()
-    with pytest.raises(BackendError, match=r"shards \[1, 3\] live there; move them first"):
+    with pytest.raises(BackendError, match=r"shards \[1, 3\] live there: move them first"):
         transport.retire(1)
     for shard in (1, 3):
         transport.move(shard, 0)
