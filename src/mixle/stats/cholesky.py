@@ -18,6 +18,7 @@ UNIT = 2.0**-53
 #: A factor whose forward error bound in a score exceeds this is computed again.
 LOSS = 1e-11
 SPLIT = 134217729.0  # 2**27 + 1
+_DROP = "drop columns that depend on others, or add to its diagonal"
 
 Double = tuple[np.ndarray, np.ndarray]
 
@@ -72,9 +73,6 @@ def cholesky(covariance: np.ndarray, what: str = "covar") -> np.ndarray:
         if UNIT * skeel * skeel <= LOSS:
             return np.asarray(scale[:, None] * factor)
     return np.asarray(scale[:, None] * _double_cholesky(matrix, what))
-
-
-_DROP = "drop columns that depend on others, or add to its diagonal"
 
 
 def _refuse_singular(matrix: np.ndarray, what: str) -> None:

@@ -130,8 +130,7 @@ class SequenceEncoder(DataSequenceEncoder):
     def columns(self, payload: RaggedRows, start: int, stop: int) -> list[Column] | None:
         """Return the length and, for each real column of the elements, its mean over the row."""
         part = self.slice(payload, start, stop)
-        sizes = part.sizes()
-        result = [Column(sizes.astype(float))]
+        result = [Column(part.sizes().astype(float))]
         elements = self.encoder.columns(part.elements, 0, int(part.offsets[-1])) or []
         return result + [_row_means(column, part) for column in elements if column.labels is None]
 
