@@ -1,16 +1,21 @@
-"""What telemetry costs: 100,000 records written and read back, and the driver's time per round of a fit."""
+"""What telemetry costs: records written and read back, the driver's time per round, and how long real rounds last."""
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
+
+from mixle import stats
 from mixle.telemetry import Telemetry
 from mixle.utils.parallel.folding.tasks import Result, Task
 from mixle.utils.parallel.observing.rounds import RoundLog
+from mixle.utils.parallel.planner import encoded_data
 
 COUNT = 100_000
 #: Seconds of the round that the cost is held against.
@@ -93,10 +98,66 @@ def rounds() -> None:
         )
 
 
+class Mute(RoundLog):
+    """A log that notes nothing: what a round takes without records."""
+
+    def watch(self, run: Callable[[Task], Iterable[Result]], task: Task) -> Iterator[Result]:
+        """Yield the results as they come."""
+        yield from run(task)
+
+    def folded(self) -> None:
+        """Note nothing."""
+
+    def estimated(self, seconds: float) -> None:
+        """Note nothing."""
+
+
+def lengthening(workers: int, rows: int, count: int) -> None:
+    """Print by how much records lengthen the rounds of a pool: three logs take turns on the rounds of one fit."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(rows, 8)) + rng.integers(0, 4, size=(rows, 1))
+    start = [stats.DiagonalGaussianDistribution(np.full(8, float(k % 4)), np.ones(8)) for k in range(16)]
+    model = stats.MixtureDistribution(start, np.full(16, 1 / 16))
+    estimator = model.estimator()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Telemetry(Path(folder) / "run.jsonl") as telemetry,
+        encoded_data(data, model=model, backend="mp", num_workers=workers) as handle,
+    ):
+        logs = {"none": Mute(), "records": RoundLog(), "file": RoundLog(telemetry, "a")}
+        took: dict[str, list[tuple[float, float, float]]] = {name: [] for name in logs}
+        for turn in range(-10, count):
+            for name in sorted(logs, key=lambda name: (turn * 7 + len(name)) % 3):
+                handle._log = logs[name]  # noqa: SLF001 # no public way to note nothing
+                marks = time.perf_counter(), time.process_time()
+                model = handle.pysp_seq_estimate(estimator, model)
+                if turn >= 0:
+                    took[name].append((time.perf_counter() - marks[0], time.process_time() - marks[1], turn))
+        pairs = {name: np.array(took[name])[:, :2] - np.array(took["none"])[:, :2] for name in ("records", "file")}
+    usual = statistics.median(wall for wall, _, _ in took["none"])
+    for name, found in pairs.items():
+        wall, cpu = np.median(found, axis=0)
+        again = [np.median(rng.choice(found[:, 0], count)) for _ in range(500)]
+        low, high = np.quantile(again, [0.025, 0.975]) / usual
+        print(
+            f"{workers} workers, rounds of {usual * 1e3:.1f} ms, {name:7s}: {wall / usual:+.2%} wall (95 %: {low:+.2%} "
+            f"to {high:+.2%}), {cpu * 1e6:+.0f} µs of the driver's CPU ({cpu / usual:+.2%})"
+        )
+
+
 def main() -> None:
     """Print the figures."""
-    records()
-    rounds()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=["records", "rounds", "fits"])
+    parser.add_argument("--count", type=int, default=1000, help="rounds of each kind in fits")
+    options = parser.parse_args()
+    if options.only in (None, "records"):
+        records()
+    if options.only in (None, "rounds"):
+        rounds()
+    if options.only in (None, "fits"):
+        for workers, rows in ((1, 64_000), (2, 64_000), (8, 64_000)):
+            lengthening(workers, rows, options.count)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ In a module of its own, so that workers need not import pytest.
 """
 
 import random
+from dataclasses import replace
 
 import numpy as np
 
@@ -125,7 +126,9 @@ def arm(shard, site, fault):
 
     def encoded(original, one):
         made = original(one)
-        return made, fault.strike(made.chunks[0].payload)
+        wrong = made.chunks[0].payload.copy()  # rows that lie in the pool's memory file are sealed
+        changed = fault.strike(wrong)
+        return replace(made, chunks=(replace(made.chunks[0], payload=wrong), *made.chunks[1:])), changed
 
     def received(original, task, *args):
         changed = model_fault(task.model, fault)

@@ -6,6 +6,15 @@ import sys
 from pathlib import Path
 
 
+def is_first(mark):
+    """Make a file; return whether no other process had made it."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 def main():
     group, folder = Path(sys.argv[1]), sys.argv[2]
     (group / "cgroup.procs").write_text(str(os.getpid()))  # before anything is imported: memory is counted here
@@ -22,8 +31,7 @@ def main():
     class Greedy(driver_support.WaitingAccumulator):
         def seq_update_scored(self, enc, weights, model):
             taken = Path(self.waiting.folder) / "taken"
-            if os.getpid() != driver and not taken.exists():
-                taken.touch()
+            if os.getpid() != driver and is_first(taken):
                 held = []
                 while True:
                     held.append(np.ones(1 << 22))  # 32 MiB, every page of it touched
