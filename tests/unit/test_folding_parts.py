@@ -111,7 +111,7 @@ def test_policies_that_refuse_a_transport_close_it(registered):
 
 def test_a_worker_may_go_when_nothing_lives_with_it_and_others_are_left():
     check_retirable(2, {0: 1, 1: 0}, [0, 1, 2])
-    words = r"^worker 1 cannot be retired: shards \[0, 3\] live there; move them first$"
+    words = r"^worker 1 cannot be retired: shards \[0, 3\] live there: move them first$"
     with pytest.raises(BackendError, match=words):
         check_retirable(1, {3: 1, 0: 1, 1: 0}, [0, 1])
     with pytest.raises(

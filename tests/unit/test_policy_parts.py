@@ -402,7 +402,7 @@ def test_a_round_without_workers_names_every_loss():
         "Nobody is left. Ranks are given up after max_retries = 2 losses:\n"
         "  worker 4 with shards 1, 7: killed; it last wrote: bye\n"
         "  worker 5 with shards 2: gone\n"
-        "The rows are still held; add_worker() opens a new worker for them."
+        "The rows are still held: add_worker() opens a new worker for them."
     )
     one, two = error.losses
     assert (type(one), str(one)) == (WorkerLost, str(told[0]))

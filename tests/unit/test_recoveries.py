@@ -299,7 +299,7 @@ def test_the_last_worker_stays_and_a_pool_gets_the_size_it_is_asked_for():
     assert crew.live_ones == [0, 1, 2, 3]
     policy.resize(1)
     (last,) = crew.live_ones
-    with pytest.raises(BackendError, match=rf"^worker {last} is the last one; add_worker\(\) first, or close\(\)$"):
+    with pytest.raises(BackendError, match=rf"^worker {last} is the last one: add_worker\(\) first, or close\(\)$"):
         policy.remove_worker()
     policy.blacklist = {last}
     policy.add_worker()
