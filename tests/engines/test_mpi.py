@@ -144,7 +144,8 @@ def test_errors_of_one_rank_are_raised_on_all(job):
     ranks, outcomes = job
     for rank, one in enumerate(outcomes):
         found = one["errors"]
-        assert found["row"]["text"] == found["row in a fit"]["text"] == "Row 40 (Gaussian): 'x' is not a number"
+        row = "Row 40 (Gaussian): 'x' is not a number; convert it, or use Categorical for labels"
+        assert found["row"]["text"] == found["row in a fit"]["text"] == row
         assert "RowError" in found["root only, bad"]["kinds"]
         assert "cannot start 2 components" in found["root only, too few"]["text"]
         assert {"RuntimeError", "Broken"} <= set(found["M-step"]["kinds"])
@@ -155,7 +156,8 @@ def test_errors_of_one_rank_are_raised_on_all(job):
         assert "EmptyDataError" in found["empty on one rank"]["kinds"]
         assert "TypeError" in found["generator"]["kinds"]
         assert "TypeError" in found["comm"]["kinds"]
-        assert found["no estimator"]["text"] == "MPIEncodedData requires an estimator or an explicit encoder."
+        needs = "MPIEncodedData requires an estimator or an explicit encoder. "
+        assert found["no estimator"]["text"] == f"{needs}Pass estimator=, or a model for one: model.estimator()"
         assert f"root={ranks} is no rank of this job" in found["root"]["text"]
         assert "takes no num_workers" in found["control"]["text"]
         assert "RankRows(rows, shards=K)" in found["map of own rows"]["text"]
