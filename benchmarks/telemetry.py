@@ -156,7 +156,7 @@ def main() -> None:
     if options.only in (None, "rounds"):
         rounds()
     if options.only in (None, "fits"):
-        for workers, rows in ((1, 64_000), (2, 64_000), (8, 64_000)):
+        for workers, rows in ((1, 192_000), (2, 256_000), (8, 128_000)):
             lengthening(workers, rows, options.count)
 
 
