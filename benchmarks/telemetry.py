@@ -128,7 +128,7 @@ def lengthening(workers: int, rows: int, count: int) -> None:
         took: dict[str, list[tuple[float, float, float]]] = {name: [] for name in logs}
         for turn in range(-10, count):
             for name in sorted(logs, key=lambda name: (turn * 7 + len(name)) % 3):
-                handle._log = logs[name]  # noqa: SLF001 # no public way to note nothing
+                handle._log = logs[name]  # noqa: SLF001 - no public way to note nothing
                 marks = time.perf_counter(), time.process_time()
                 model = handle.pysp_seq_estimate(estimator, model)
                 if turn >= 0:

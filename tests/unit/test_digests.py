@@ -179,7 +179,7 @@ VALUES = [
     dt.date(2024, 1, 2),
     dt.datetime(2024, 1, 2),  # noqa: DTZ001 - without a zone is another value
     dt.datetime(2024, 1, 2, tzinfo=dt.UTC),
-    dt.datetime(2024, 1, 2, fold=1),  # noqa: DTZ001
+    dt.datetime(2024, 1, 2, fold=1),  # noqa: DTZ001 - the same, the second time that the clock shows it
     dt.time(1, 2),
     dt.timedelta(1, 2),
     np.float64(1.0),

@@ -117,7 +117,7 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
             return False
         spread = first._shares(x, weights.T).T  # noqa: SLF001 - of this class
         for made, own, given in zip(accumulators, spread, weights, strict=True):
-            made._count(own, given)  # noqa: SLF001
+            made._count(own, given)  # noqa: SLF001 - of this class
         try:
             _update_parts([made.element for made in accumulators], x.elements, spread, [m.dist for m in models])
         except RowError as error:

@@ -103,4 +103,4 @@ def stop_own(context: Any) -> None:
     gateway.shutdown()
     process.stdin.close()
     process.wait(timeout=30)
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - Spark has no public way
