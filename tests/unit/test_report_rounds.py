@@ -1,5 +1,6 @@
 """The log of rounds: phases that add up, whatever the transport's stamps are worth."""
 
+import os
 import time
 
 import pytest
@@ -8,6 +9,7 @@ from mixle.stats import GaussianEstimator
 from mixle.telemetry import Telemetry
 from mixle.utils.parallel.em_observability import records_from_events
 from mixle.utils.parallel.folding.tasks import Accumulate, Result
+from mixle.utils.parallel.observing import rounds
 from mixle.utils.parallel.observing.rounds import RoundLog
 from mixle.utils.parallel.planner import encoded_data
 
@@ -131,24 +133,60 @@ def test_a_round_without_m_step_is_there_at_once():
     assert phases(log.records[0])["M-step"] == 0.0
 
 
-def test_records_are_sent_while_the_next_round_runs_and_at_close():
-    telemetry = Telemetry()
+def lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_records_are_sent_while_a_later_round_runs_and_at_close(tmp_path, monkeypatch):
+    monkeypatch.setattr(rounds, "PAUSE", 0.0)
+    telemetry = Telemetry(tmp_path / "run.jsonl")
     log = RoundLog(telemetry, "r")
-    run_round(log, lambda now: [result(0, 0, now, 0.0)])
-    assert len(telemetry) == 0
-    run_round(log, lambda now: [result(0, 0, now, 0.0)])
-    assert len(telemetry) == 1
+    for sent in range(3):
+        run_round(log, lambda now: [result(0, 0, now, 0.0)])
+        assert lines(telemetry.path) == sent
     log.close()
     log.close()
+    assert lines(telemetry.path) == 3
     assert records_from_events(telemetry.events(run_id="r")) == log.records
     run_round(log, lambda now: [result(0, 0, now, 0.0)])
     del log
-    assert len(telemetry) == 3
+    assert lines(telemetry.path) == 4
+
+
+def test_short_rounds_share_a_write_and_whoever_reads_sees_them_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(rounds, "PAUSE", 1e9)
+    telemetry = Telemetry(tmp_path / "run.jsonl")
+    log = RoundLog(telemetry, "r")
+    for _ in range(9):
+        run_round(log, lambda now: [result(0, 0, now, 0.0)])
+    assert lines(telemetry.path) == 1  # the first is sent at once: nobody waits to see that something is written
+    assert len(telemetry) == 9
+    run_round(log, lambda now: [result(0, 0, now, 0.0)])
+    assert [record.round for record in records_from_events(telemetry.events())] == list(range(10))
+    run_round(log, lambda now: [result(0, 0, now, 0.0)])
+    telemetry.record("fit")
+    assert [event.kind for event in telemetry.events()] == ["em_round"] * 11 + ["fit"]
+    run_round(log, lambda now: [result(0, 0, now, 0.0)])
+    telemetry.close()
+    assert lines(telemetry.path) == 13
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")
+def test_a_forked_child_leaves_the_records_to_its_parent(tmp_path):
+    with Telemetry(tmp_path / "run.jsonl") as telemetry:
+        log = RoundLog(telemetry)
+        run_round(log, lambda now: [result(0, 0, now, 0.0)])
+        child = os.fork()
+        if child == 0:
+            log.close()
+            telemetry.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert not telemetry.path.exists()
+    assert lines(telemetry.path) == 1
 
 
 def test_throttling_is_read_from_the_control_group(tmp_path, monkeypatch):
-    from mixle.utils.parallel.observing import rounds
-
     stat = tmp_path / "cpu.stat"
     monkeypatch.setattr(rounds, "_CPU_STAT", stat)
     stat.write_text("usage_usec 5\nthrottled_usec 1000000\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 __all__ = ["EVENT_KINDS", "Event"]
 
@@ -105,6 +105,13 @@ class Event:
 
 
 _NAMES = frozenset(item.name for item in fields(Event))
+
+
+class Source(Protocol):
+    """What keeps events to itself for a while."""
+
+    def send(self) -> None:
+        """Record what was kept."""
 
 
 def check_kind(kind: Any) -> None:

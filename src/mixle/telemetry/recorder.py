@@ -13,7 +13,7 @@ from typing import Any, Self
 from zlib import crc32
 
 from mixle._log import note
-from mixle.telemetry.event import Event, check_kind
+from mixle.telemetry.event import Event, Source, check_kind
 from mixle.telemetry.journal import Journal
 from mixle.telemetry.plain import encode
 from mixle.telemetry.rows import amend, amendment, event_of
@@ -112,7 +112,7 @@ class Telemetry:
         ValueError
             For an unknown kind or a time stamp that is not finite; nothing is recorded then.
         """
-        self._adopt()
+        self._collect()
         with self._lock:
             ts = self._clock + 1.0 if when is None else when
             event = Event(kind, dict(features or {}), choice, dict(outcome or {}), dict(tags or {}), ts)
@@ -146,6 +146,18 @@ class Telemetry:
                 self._new += made
                 self._count(len(made))
 
+    def expect(self, source: Source) -> None:
+        """Let ``source.send()`` record its events before another is recorded, these are read or the file is closed.
+
+        Parameters
+        ----------
+        source : object
+            Has a method `send`, which is called once; it is not kept alive.
+        """
+        self._adopt()
+        with self._lock:
+            self._sources.add(source)
+
     def events(self, kind: str | None = None, *, run_id: str | None = None) -> Iterator[Event]:
         """Iterate over the events in the order of recording.
 
@@ -156,12 +168,14 @@ class Telemetry:
         run_id : str, optional
             Only events with this tag.
         """
+        self._collect()
         for event in list(self._events):
             if kind in {None, event.kind} and (run_id is None or event.tags.get("run_id") == run_id):
                 yield event
 
     def runs(self) -> tuple[Any, ...]:
         """Return the run ids in the order of their first event; None stands for events without one."""
+        self._collect()
         return tuple(dict.fromkeys(event.tags.get("run_id") for event in self._events))
 
     def training_rows(self, kind: str) -> list[tuple[dict[str, Any], Any, dict[str, Any]]]:
@@ -176,7 +190,7 @@ class Telemetry:
         OSError
             If the file takes no more; what was not written waits.
         """
-        self._adopt()
+        self._collect()
         with self._lock:
             for event, written in list(self._watched.values()):
                 if encode(event.outcome) != written:
@@ -188,13 +202,16 @@ class Telemetry:
 
     def close(self) -> None:
         """Flush and close the file; a later event opens it again."""
-        if self._journal is not None:
-            try:
-                self.flush()
-            finally:
-                self._journal.close()
+        if self._journal is None:
+            self._collect()
+            return
+        try:
+            self.flush()
+        finally:
+            self._journal.close()
 
     def __len__(self) -> int:
+        self._collect()
         return len(self._events)
 
     def __bool__(self) -> bool:
@@ -219,6 +236,17 @@ class Telemetry:
         self._new: list[Event] = []
         self._changed: dict[int, tuple[Event, set[str]]] = {}
         self._watched: dict[int, tuple[Event, bytes]] = {}
+        self._sources: weakref.WeakSet[Source] = weakref.WeakSet()
+
+    def _collect(self) -> None:
+        """Let those who keep events record them."""
+        self._adopt()
+        if self._sources:
+            with self._lock:
+                sources = list(self._sources)
+                self._sources.clear()
+            for source in sources:
+                source.send()
 
     def _adopt(self) -> None:
         """After a fork, leave to the parent what it has not written yet."""

@@ -24,6 +24,8 @@ __all__ = ["RoundLog"]
 
 #: Clocks of two processes of a machine may differ by this much; beyond it a worker's stamps are not used.
 SLACK = 1e-3
+#: Seconds between two sendings: a write for each short round would cost more than its records do.
+PAUSE = 0.25
 _CPU_STAT = Path("/sys/fs/cgroup/cpu.stat")
 
 
@@ -54,9 +56,10 @@ class _Round:
 class RoundLog:
     """Keeps one receipt per rank and round, and sends it to telemetry if there is one.
 
-    Records are made when they are asked for, and sent while the next round's tasks run, or at `close`. The wall time
-    of a round is that of its tasks, its fold and its M-step; what a caller does between these is not counted. Each
-    record's phases add up to it. A round that raised leaves no records.
+    Records are made when they are asked for, and sent while a later round's tasks run, a quarter of a second or more
+    after the last time; what is left is sent when somebody reads the recorder, and at `close`. The wall time of a round
+    is that of its tasks, its fold and its M-step; what a caller does between these is not counted. Each record's phases
+    add up to it. A round that raised leaves no records.
 
     Parameters
     ----------
@@ -73,6 +76,7 @@ class RoundLog:
         self._open: _Round | None = None
         self._lock = threading.RLock()  # a handle may be closed while another thread runs a round
         self._count = self._sent = 0
+        self._due, self._pid = 0.0, os.getpid()
         self._throttled = _throttled()
         self._watchman = Watchman()
 
@@ -119,15 +123,19 @@ class RoundLog:
             if now is not None:
                 current.throttled, self._throttled = now - self._throttled, now
         self._rounds.append(current)
+        if self.telemetry is not None:
+            self.telemetry.expect(self)
 
     def send(self) -> None:
-        """Send what telemetry has not got yet."""
-        if self.telemetry is None:
+        """Send what telemetry has not got yet; the child of a fork leaves that to its parent."""
+        if self.telemetry is None or self._pid != os.getpid():
             return
         with self._lock:
             self._make()
-            send_records(self.telemetry, self._records[self._sent :], self.run_id)
-            self._sent = len(self._records)
+            fresh, self._sent = self._records[self._sent :], len(self._records)
+            if fresh:
+                send_records(self.telemetry, fresh, self.run_id)
+                self._due = time.perf_counter() + PAUSE
 
     def close(self) -> None:
         """End the round, and send what is left; a later round goes on."""
@@ -135,8 +143,9 @@ class RoundLog:
         self.tell(last=True)
 
     def tell(self, *, last: bool = False) -> None:
-        """Send what telemetry has not got yet, and let the log know which ranks are slow, if somebody listens."""
-        self.send()
+        """Send what telemetry has not got yet, if it is time; name slow ranks to the log, if somebody listens."""
+        if last or time.perf_counter() >= self._due:
+            self.send()
         if listening("rounds"):
             self._make()
             self._watchman.run_id = self.run_id
@@ -189,41 +198,48 @@ _SUMMED = (
 
 
 def _record(of: _Round, rank: int, arrived: list[_Arrival], common: dict[str, Any], run_id: str | None) -> RankRecord:
-    sums: dict[str, float] = {}
-    last, peak, rows = of.started, 0.0, 0  # a clock that goes back leaves no negative time
-    for result in arrived:
-        receipt, rows = result.receipt, rows + result.rows
-        for name in _SUMMED:
-            if name in receipt:
-                sums[name] = sums.get(name, 0.0) + _positive(receipt[name])
-        last = max(last, result.at)
-        peak = max(peak, _positive(receipt.get("peak_memory_bytes", 0.0)))
-    phases, busy = _phases(of, last, arrived, sums)
+    receipts = [result.receipt for result in arrived]
+    told = receipts[0]
+    sums = {name: _sum(receipts, name) for name in _SUMMED if name in told or any(name in one for one in receipts)}
+    last = max(of.started, *[result.at for result in arrived])  # a clock that goes back leaves no negative time
+    phases, busy = _phases(of, last, receipts, sums)
     extra: dict[str, Any] = {"shards": sorted([result.shard for result in arrived]), "phases": phases, **common}
     extra["cpu_seconds"] = sums.get("cpu_seconds", 0.0)
-    if all("predicted_seconds" in result.receipt for result in arrived):
+    if "predicted_seconds" in sums and all("predicted_seconds" in receipt for receipt in receipts):
         extra["predicted_seconds"] = sums["predicted_seconds"]
     for name in ("minor_faults", "major_faults"):
         if name in sums:
             extra[name] = int(sums[name])
+    peak = max([_positive(receipt.get("peak_memory_bytes", 0.0)) for receipt in receipts])
     if peak:
         extra["peak_memory_bytes"] = int(peak)
-    told = arrived[0].receipt
     extra["host"] = told["host"] if "host" in told else _host()
-    builds = {str(result.receipt["build"]) for result in arrived if "build" in result.receipt}
+    builds = {str(receipt["build"]) for receipt in receipts if "build" in receipt}
     if builds:
         extra["build"] = ", ".join(sorted(builds))
     sizes = int(sums.get("bytes", 0)), int(sums.get("payload_bytes", 0))
+    rows = sum([result.rows for result in arrived])
     return RankRecord.trusted(rank, of.number, busy, sizes, rows, extra, run_id)
 
 
-def _phases(of: _Round, last: float, arrived: list[_Arrival], sums: dict[str, float]) -> tuple[dict[str, float], float]:
+def _sum(receipts: list[dict[str, Any]], name: str) -> float:
+    """Return the sum of a number over receipts, as far as they have it."""
+    total = 0.0
+    for receipt in receipts:
+        value = receipt.get(name, 0.0)
+        total += value if type(value) is float and value >= 0.0 else _positive(value)
+    return total
+
+
+def _phases(
+    of: _Round, last: float, receipts: list[dict[str, Any]], sums: dict[str, float]
+) -> tuple[dict[str, float], float]:
     """Return the phases of a rank, which add up to the wall time of the round, and its E-step seconds.
 
     What a worker took to read the task, and rows it had not encoded, and to write its replies, it tells itself; it is
     taken out of the time in which it ran no task.
     """
-    queue, busy = _queue_and_busy(of.started, last, arrived)
+    queue, busy = _queue_and_busy(of.started, last, receipts)
     free = last - of.started - busy
     decode = min(sums.get("decode_seconds", 0.0), free)
     queue = max(queue - decode, 0.0)
@@ -242,14 +258,14 @@ def _phases(of: _Round, last: float, arrived: list[_Arrival], sums: dict[str, fl
     return phases, busy
 
 
-def _queue_and_busy(start: float, last: float, arrived: list[_Arrival]) -> tuple[float, float]:
+def _queue_and_busy(start: float, last: float, receipts: list[dict[str, Any]]) -> tuple[float, float]:
     """Return seconds before the first task began, and seconds during which at least one ran.
 
     Stamps are those of the system's monotonic clock, which processes of a machine share. Stamps of another machine lie
     outside the round: then only durations are used.
     """
     window = last - start
-    spans = [(number(result.receipt.get("started")), number(result.receipt.get("seconds"))) for result in arrived]
+    spans = [(number(receipt.get("started")), number(receipt.get("seconds"))) for receipt in receipts]
     spans.sort()
     for begin, length in spans:
         if not (start - SLACK <= begin and begin + length <= last + SLACK):
