@@ -19,18 +19,18 @@ from pathlib import Path
 import numpy as np
 
 from mixle import stats
+from mixle.utils.parallel.folding.tasks import execute
 from mixle.utils.parallel.planner import Resources, configure, encoded_data, measure_costs
 from mixle.utils.parallel.planning import overheads
 from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.overheads import clocks_of, seconds_of_round, spent_in_turn
-from mixle.utils.parallel.planning.timing import awake_seconds, execute
 from mixle.utils.parallel.transports import local
 
 CASES = 40
 #: Turns of the sweep, and of the last comparison; the least disturbed one counts.
 TURNS, DUEL = 2, 4
 #: Rounds and seconds of a turn at least, and rounds at most. The first is not counted.
-TURN = (4, 0.02, 9)
+TURN = (6, 0.02, 9)
 #: Seconds of a yardstick, whatever they are now: all that is measured is told in such seconds.
 YARD = 5e-4
 AWAKE = {}
@@ -140,7 +140,7 @@ class Runner:
         own = time.thread_time()
         driver, worker, everyone = seconds_of_round(self.handle, self.estimator, self.model, self.clocks)
         own = time.thread_time() - own
-        path = own + max(AWAKE.values()) if self.of[0] == "threads" else driver + worker
+        path = own + max(AWAKE.values(), default=0.0) if self.of[0] == "threads" else driver + worker
         return path, driver + everyone
 
     def quietest(self):
@@ -153,11 +153,21 @@ class Runner:
 
 
 def watched(task, shard, _worker=None):
-    """Run a task of a thread, and note how long the thread was awake."""
-    found = []
-    seconds, _ = awake_seconds(task, shard, found.append)
-    AWAKE[threading.get_ident()] = AWAKE.get(threading.get_ident(), 0.0) + seconds
-    return found[0]
+    """Run a task, and note by the clock how long its thread was not without a core; the driver's own tasks are not."""
+    delayed, start = delay(), time.perf_counter()
+    result = execute(task, shard)
+    seconds = max(result.receipt["cpu_seconds"], time.perf_counter() - start - (delay() - delayed))
+    if threading.current_thread() is not threading.main_thread():
+        AWAKE[threading.get_ident()] = AWAKE.get(threading.get_ident(), 0.0) + seconds
+    return result
+
+
+def delay():
+    """Return the seconds for which this thread has waited for a core so far; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def measure(contenders, rows, estimator, model, turns):

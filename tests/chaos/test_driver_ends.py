@@ -16,6 +16,7 @@ import pytest
 from leaks import FULL, nothing_hangs_and_nothing_is_left_behind  # noqa: F401 - a fixture
 
 from mixle.utils.parallel.planner import encoded_data
+from mixle.utils.parallel.planning.quicker import Quicker
 
 pytestmark = [
     pytest.mark.chaos,
@@ -104,8 +105,9 @@ def test_an_interrupt_in_a_long_round_returns_the_best_model_and_leaves_a_checkp
     assert found["digest"] == wanted
 
 
-def test_an_interrupt_waits_for_no_thread(tmp_path, wanted):
+def test_an_interrupt_waits_for_no_thread(tmp_path, wanted, monkeypatch):
     """Shards that threads have under way go on for themselves; the handle can be used at once."""
+    monkeypatch.setattr(Quicker, "choose", lambda _: True)
     estimator = driver.Waiting(driver.EST, tmp_path)
     held, release = threading.Event(), threading.Event()
 

@@ -67,9 +67,9 @@ def test_threads_share_what_does_not_hold_the_interpreter():
     assert alone.seconds == alone.cpu_seconds
 
 
-@pytest.mark.parametrize("held", [0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("held", [0.0, 0.5, 1.0])
 def test_two_threads_take_what_was_measured_of_two_beside_one(held, monkeypatch):
-    """Where handing over the interpreter's lock costs more than the second thread saves, two are slower than none."""
+    """Where handing over the interpreter's lock costs what the second thread saves, none is planned."""
     bare = Costs(Pace(1e-6, 0.0, 1e-3, held, *[0.0] * 6), {"local": Overhead(), "threads": Overhead()})
     alone = bare.round(10**4, backend="local", num_shards=2).seconds
     crowded = bare.round(10**4, backend="threads", workers=2, num_shards=2).seconds
@@ -79,13 +79,11 @@ def test_two_threads_take_what_was_measured_of_two_beside_one(held, monkeypatch)
     assert chosen.backend == ("threads" if held < 1.0 else "local")
 
 
-def test_the_lock_may_be_held_longer_by_what_does_not_grow_with_rows():
-    pace = Pace(1e-6, 0.0, 1e-3, 0.0, *[0.0] * 6, held_fixed=2.0)
-    costs = Costs(pace, {"threads": Overhead()})
-    few, many = (costs.round(n, backend="threads", workers=2, num_shards=2).seconds for n in (2, 10**6))
-    assert few == pytest.approx(2e-3 * 1.5, rel=0.01)
-    assert many == pytest.approx(0.5 + 3e-3)
-    assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
+def test_costs_read_back_and_so_do_those_of_an_earlier_version():
+    told = json.loads(json.dumps(COSTS.to_dict()))
+    assert Costs.from_dict(told) == COSTS
+    told["pace"]["held_fixed"] = 2.0
+    assert Costs.from_dict(told) == COSTS
 
 
 def test_work_on_rows_may_be_slower_where_workers_share_the_machine():

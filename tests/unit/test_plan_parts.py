@@ -344,13 +344,9 @@ def test_what_rounds_take_here_is_not_negative(backend):
     assert told[1] >= 0.0
 
 
-def test_a_system_that_does_not_tell_waits_tells_none(monkeypatch):
-    class Nowhere(type(timing.Path())):
-        def read_text(self, *args, **kwargs):
-            raise FileNotFoundError(self)
-
-    monkeypatch.setattr(timing, "Path", Nowhere)
-    assert timing._delay() == 0.0
+def test_with_one_processor_threads_gain_nothing(monkeypatch):
+    monkeypatch.setattr(timing, "usable_cpus", lambda: 1)
+    assert timing.measure_pace([1.0, 2.0, 3.0], GAUSSIAN, repeats=1).held == 1.0
 
 
 def test_units_are_taken_back_from_the_slowest_and_never_below_the_least():

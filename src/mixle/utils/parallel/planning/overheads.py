@@ -14,7 +14,16 @@ import numpy as np
 from mixle.utils.parallel.planning.devices import exact_int
 from mixle.utils.parallel.planning.pace import BACKENDS, Overhead, Pace
 
-__all__ = ["Shape", "Spent", "clocks_of", "measure_overhead", "rounds_of", "seconds_of_round", "spent_in_turn"]
+__all__ = [
+    "Shape",
+    "Spent",
+    "clocks_of",
+    "handle_of",
+    "measure_overhead",
+    "rounds_of",
+    "seconds_of_round",
+    "spent_in_turn",
+]
 
 #: Rounds of a turn, of which the first is not counted: rounds of a fit follow each other.
 TURN = 6
@@ -41,9 +50,9 @@ class Spent(NamedTuple):
     Attributes
     ----------
     driver : float
-        Of the process that drives it, where others work; else of the thread.
+        Of the driver, without tasks that it runs itself.
     busiest, everyone : float
-        Of the busiest worker, and of all that is not the driver: workers, or threads.
+        Of the busiest worker process, and of all that is not the driver: worker processes, threads, or its own tasks.
     tasks : float
         Of all tasks, as their receipts have it.
     """
@@ -102,7 +111,7 @@ def measure_overhead(
 
 def _beside_here(seen: Sequence[Spent], shapes: Sequence[Shape], pace: Pace) -> Overhead:
     """Return the overhead of this process: what it does beside the tasks, and what a first task takes more."""
-    few, many = (spent.driver - spent.tasks for spent in seen)
+    few, many = (spent.driver for spent in seen)
     more = shapes[1].shards - shapes[0].shards
     shard = max(0.0, (many - few) / max(1, more) - pace.fold)
     first = max(0.0, seen[0].tasks - pace.task(shapes[0].rows))
@@ -184,7 +193,7 @@ def rounds_of(
         Where rounds run.
     """
     with ExitStack() as stack:
-        handles = [stack.enter_context(_handle(backend, data, estimator, encoder, shape)) for shape in shapes]
+        handles = [stack.enter_context(handle_of(backend, data, estimator, encoder, shape)) for shape in shapes]
         rounds = [partial(_spent, handle, estimator, model, clocks_of(handle)) for handle in handles]
         seen: list[list[Spent]] = []
         start = time.perf_counter()
@@ -202,7 +211,8 @@ def _all_seconds(spent: Spent) -> float:
     return spent.driver + spent.everyone
 
 
-def _handle(backend: str, data: Any, estimator: Any, encoder: Any, shape: Shape) -> Any:
+def handle_of(backend: str, data: Any, estimator: Any, encoder: Any, shape: Shape) -> Any:
+    """Return a handle whose rows are cut as `shape` says."""
     from mixle.utils.parallel.folding.registry import encoded_data
     from mixle.utils.parallel.folding.shards import pick
 
@@ -221,7 +231,11 @@ def _spent(handle: Any, estimator: Any, model: Any, clocks: Sequence[Callable[[]
     process, own = time.process_time() - process, time.thread_time() - own
     last = handle.records[-1].round
     tasks = sum(record.extra["cpu_seconds"] for record in handle.records if record.round == last)
-    return Spent(process, busiest, everyone, tasks) if clocks else Spent(own, 0.0, max(0.0, process - own), tasks)
+    if clocks:
+        return Spent(process, busiest, everyone, tasks)
+    if handle.transport.together:
+        return Spent(own, 0.0, max(0.0, process - own), tasks)
+    return Spent(max(0.0, own - tasks), 0.0, tasks, tasks)
 
 
 def clocks_of(handle: Any) -> list[Callable[[], float]]:

@@ -26,16 +26,14 @@ class Pace(NamedTuple):
     row, piece, shard : float
         Of a row; of an encoded piece, and of a shard, whatever their rows.
     held : float
-        What two threads take beside one for the work on rows, less 1: near 0 if they run side by side, 1 if one waits
-        for the other, and more if handing over the interpreter's lock costs more than that.
+        The part of an E-step during which other threads wait: 0 if threads run side by side, 1 if they are no quicker
+        than one, which then does the work alone.
     fold, step : float
         Of adding up the statistic of one shard; of the M-step and what a fold takes without shards.
     send, receive : float
         Of writing the model and the estimator for workers, and of reading them.
     reply, read : float
         Of writing a statistic on a worker, and of reading it.
-    held_fixed : float or None
-        As `held`, for the work on pieces and shards whatever their rows; None is the same as `held`.
     """
 
     row: float
@@ -48,7 +46,6 @@ class Pace(NamedTuple):
     receive: float
     reply: float
     read: float
-    held_fixed: float | None = None
 
     def constant(self, pieces: int = 1) -> float:
         """Return the seconds of an E-step on a shard whatever its rows."""
@@ -58,10 +55,9 @@ class Pace(NamedTuple):
         """Return the seconds of an E-step on one shard."""
         return self.row * rows + self.constant(pieces)
 
-    def crowded(self, rows: float, constant: float, share: float) -> float:
-        """Return the seconds until all threads are done, the busiest of which has the part `share` of the work."""
-        fixed = self.held if self.held_fixed is None else self.held_fixed
-        return self.row * rows * (self.held + (1.0 - self.held) * share) + constant * (fixed + (1.0 - fixed) * share)
+    def crowded(self, seconds: float, share: float) -> float:
+        """Return when all threads are done with work of so many seconds; the busiest has the part `share` of it."""
+        return seconds * (self.held + (1.0 - self.held) * share)
 
     def scaled(self, factor: float) -> Pace:
         """Return the pace with an E-step that takes `factor` times as long."""
@@ -170,9 +166,9 @@ class Costs(NamedTuple):
         told = pace.task(largest, pieces)
         busy = min(count, shards)
         if backend == "threads":
-            crowd = pace.crowded(rows, constant * shards, mine / shards) + overhead.wake
-            work = overhead.slower * pace.row * rows + (constant + overhead.answer) * shards + overhead.wake * busy
-            return RoundTime(driver + crowd, driver + work, told)
+            work = overhead.slower * pace.row * rows + (constant + overhead.answer) * shards
+            crowd = pace.crowded(work, mine / shards) + overhead.wake
+            return RoundTime(driver + crowd, driver + work + overhead.wake * busy, told)
         once, each = overhead.wake, overhead.answer + constant
         if backend == "mp":
             driver, once, each = driver + pace.send + pace.read * shards, once + pace.receive, each + pace.reply
@@ -208,7 +204,8 @@ class Costs(NamedTuple):
     def from_dict(cls, told: dict[str, Any]) -> Costs:
         """Return what `to_dict` made `told` from."""
         overheads = {name: Overhead(**numbers) for name, numbers in told["overheads"].items()}
-        return cls(Pace(**told["pace"]), overheads)
+        pace = {name: told["pace"][name] for name in Pace._fields}
+        return cls(Pace(**pace), overheads)
 
 
 def known_costs(catalog: CalibrationCatalog, model_type: str | None = None) -> Costs | None:

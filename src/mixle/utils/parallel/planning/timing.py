@@ -18,10 +18,11 @@ from mixle.utils.parallel.folding.shards import encode_shard, pick
 from mixle.utils.parallel.folding.tasks import Accumulate, Result, execute
 from mixle.utils.parallel.planning.catalog import CalibrationCatalog, keep
 from mixle.utils.parallel.planning.devices import exact_int
-from mixle.utils.parallel.planning.overheads import Shape, measure_overhead, rounds_of
+from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.planning.overheads import Shape, handle_of, measure_overhead, rounds_of
 from mixle.utils.parallel.planning.pace import BACKENDS, Costs, Pace, known_overheads
 
-__all__ = ["awake_seconds", "measure_costs", "measure_pace"]
+__all__ = ["measure_costs", "measure_pace"]
 
 #: Rows of the large probe, rows of the small one, and pieces of the third.
 PROBE, SMALL, CUTS = 65_536, 2048, 8
@@ -124,8 +125,7 @@ def measure_pace(
     encoder = choose_encoder("measure_pace", estimator, model, encoder)
     own, task = pick(rows, range(large)), Accumulate(estimator, model)
     small, cuts = max(1, min(SMALL, large // 2)), min(CUTS, large)
-    few, whole = (encode_shard(0, own, range(n), encoder, (range(n),)) for n in (small, large))
-    result = execute(task, whole)
+    result = execute(task, encode_shard(0, own, range(large), encoder, (range(large),)))
     if result.error is not None:
         raise ValueError(
             f"the E-step failed on the probe: {result.error.type_name}: {result.error.message}. "
@@ -139,9 +139,9 @@ def measure_pace(
     piece = min(whole_shard, max(0.0, tasks[2] - tasks[1]) / more)  # a shard is one piece at least
     shard, few_runs = whole_shard - piece, max(1, runs // 3)
     with one_blas_thread():
-        held = _held(task, few, whole, few_runs)
+        held = _held(own, task, encoder, few_runs)
         driver, travel = _driver(estimator, model, result, few_runs), _travel(task, result, few_runs)
-    return Pace(row, piece, shard, held[0], *driver, *travel, held[1])
+    return Pace(row, piece, shard, held, *driver, *travel)
 
 
 def _alternate(runs: Iterable[Callable[[], float]], repeats: int) -> list[float]:
@@ -165,45 +165,22 @@ def _timed(action: Callable[[], Any]) -> Callable[[], float]:
     return run
 
 
-def _held(task: Accumulate, few: Any, whole: Any, repeats: int) -> tuple[float, float]:
-    """Return what a second thread costs the first one, per row and in any case, as `Pace` has it."""
-    shards = (few, whole)
-    alone = [lambda shard=shard: awake_seconds(task, shard)[1] for shard in shards]
-    both = [lambda shard=shard: _side_by_side(task, shard) for shard in shards]
-    one, many, first, second = _alternate([*alone, *both], 2 * repeats)
-    if many <= one:
-        return (max(0.0, second / max(many, 1e-9) - 1.0),) * 2
-    held = max(0.0, (second - first) / (many - one) - 1.0)
-    rows = (many - one) * few.rows / (whole.rows - few.rows)
-    return held, max(0.0, (first - rows * (1.0 + held)) / max(one - rows, 1e-9) - 1.0) if rows < one else held
+def _held(rows: Any, task: Accumulate, encoder: Any, repeats: int) -> float:
+    """Return what a second thread leaves for the first one to wait for, as `Pace` has it; 1 with one processor."""
+    if len(rows) < 2 or usable_cpus() < 2:
+        return 1.0
+    with handle_of("threads", rows, task.estimator, encoder, Shape(len(rows), 2, 2)) as handle:
+        transport = handle.transport
+        ways = [lambda run=run: _clocked(run, task) for run in (transport.on_threads, transport.one_by_one)]
+        both, alone = _alternate(ways, 2 * repeats)
+    return min(1.0, max(0.0, 2.0 * both / max(alone, 1e-9) - 1.0))
 
 
-def _side_by_side(task: Accumulate, shard: Any) -> float:
-    """Return the seconds of the longer of two threads that run a task at the same time."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(2) as pool:
-        return max(future.result()[0] for future in [pool.submit(awake_seconds, task, shard) for _ in range(2)])
-
-
-def awake_seconds(task: Any, shard: Any, keep: Callable[[Result], None] = lambda _: None) -> tuple[float, float]:
-    """Run a task; return its seconds by the clock without those in which this thread had no core, and of the processor.
-
-    Where the system does not tell these (Linux does), they are not taken out.
-    """
-    delayed, start = _delay(), time.perf_counter()
-    result = execute(task, shard)
-    keep(result)
-    seconds = float(result.receipt["cpu_seconds"])
-    return max(seconds, time.perf_counter() - start - (_delay() - delayed)), seconds
-
-
-def _delay() -> float:
-    """Return the seconds for which this thread has waited for a core so far."""
-    try:
-        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
+def _clocked(run: Callable[[Accumulate], Iterable[Result]], task: Accumulate) -> float:
+    start = time.perf_counter()
+    for _ in run(task):
+        pass
+    return time.perf_counter() - start
 
 
 def _driver(estimator: Any, model: Any, result: Result, repeats: int) -> tuple[float, float]:

@@ -22,11 +22,12 @@ from mixle.utils.parallel.folding.inputs import (
     warn_user,
 )
 from mixle.utils.parallel.folding.shards import Contiguous
-from mixle.utils.parallel.folding.tasks import execute
+from mixle.utils.parallel.folding.tasks import Accumulate, Score, execute
 from mixle.utils.parallel.folding.transport import Source, Transport
 from mixle.utils.parallel.planning.devices import DeviceSpec
 from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.plan import plan
+from mixle.utils.parallel.planning.quicker import Quicker
 from mixle.utils.parallel.policies.base import stack
 
 if TYPE_CHECKING:
@@ -48,14 +49,16 @@ class LocalTransport(Transport):
     Parameters
     ----------
     threads : int, optional
-        Run up to this many shards at a time; None or 1 runs them one after another. Results have the same bits.
+        Run up to this many shards at a time where that is quicker; None or 1 runs them one after another. Results have
+        the same bits.
     shards : iterable of Shard, optional
         Shards that are encoded already; then `load` is not called.
 
     Notes
     -----
-    The interpreter lock keeps two threads near the speed of one for small chunks; processes scale. Threads serve user
-    code that waits or releases the lock.
+    Threads serve code that waits, or computes long without the interpreter's lock. Two threads that hand that lock to
+    each other every few microseconds take longer than one, up to many times as long for small pieces. So rounds tell:
+    E-steps run on threads twice, then once without, and from then on as was quicker (`Quicker`).
     """
 
     name = "local"
@@ -63,6 +66,8 @@ class LocalTransport(Transport):
 
     def __init__(self, threads: int | None = None, shards: Iterable[Shard] = ()) -> None:
         self.threads = threads
+        self.together = False  # whether the last tasks ran on threads
+        self._quicker: dict[Any, Quicker] = {}
         self._adopt(shards)
 
     def _adopt(self, shards: Iterable[Shard]) -> None:
@@ -78,15 +83,26 @@ class LocalTransport(Transport):
         """Run `task` on every shard."""
         with one_blas_thread():
             if self.threads is None or min(self.threads, len(self.shards)) < 2:
-                for shard in self.shards.values():
-                    yield execute(task, shard)
-                return
-            yield from self._map_threads(task, self.threads)
+                yield from self.one_by_one(task)
+            elif not isinstance(task, (Accumulate, Score)):  # those are done once in a fit
+                yield from self.on_threads(task)
+            else:
+                quicker = self._quicker.setdefault((type(task), type(task.model)), Quicker())
+                together = quicker.choose()
+                yield from quicker.timed(together, self.on_threads(task) if together else self.one_by_one(task))
 
-    def _map_threads(self, task: Task, threads: int) -> Iterator[Result]:
+    def one_by_one(self, task: Task) -> Iterator[Result]:
+        """Run `task` on every shard on the thread that asks for the results."""
+        self.together = False
+        for shard in self.shards.values():
+            yield execute(task, shard)
+
+    def on_threads(self, task: Task) -> Iterator[Result]:
+        """Run `task` on every shard, several at a time."""
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
-        pool = ThreadPoolExecutor(min(threads, len(self.shards)), thread_name_prefix="mixle-shard")
+        self.together = True
+        pool = ThreadPoolExecutor(min(self.threads or 1, len(self.shards)), thread_name_prefix="mixle-shard")
         done = 0
         try:
             waiting = [pool.submit(self.run, task, shard) for shard in self.shards]
@@ -138,7 +154,7 @@ class LocalEncodedData(Handle):
     sub_chunks : int
         Encoded pieces per shard; one accumulator runs over them.
     parallel_chunks : bool
-        Run shards on threads; the results have the same bits.
+        Run shards on threads as long as that is quicker; the results have the same bits.
     chunk_workers : int, optional
         Number of threads; given alone it turns threads on.
     num_shards : int or shard map, optional
