@@ -39,7 +39,7 @@ GROUPS = (
         unit("handle folding_parts row_output registry report_handles"),
     ),
     Group(folding("tasks"), unit("tasks folding_parts tasks_limits handle row_output sdc_parts")),
-    Group(folding("digest digests packing"), unit("digests sdc_parts row_output checkpoint_file")),
+    Group(folding("digest digests model_digest packing"), unit("digests sdc_parts row_output checkpoint_file")),
     Group(folding("engine remote travel"), unit("engine_parts fold_groups")),
     Group(policies("canonical compare plainpickle receipts"), unit("compare plain_pickle")),
     Group(

@@ -2,7 +2,9 @@
 
 import dataclasses
 import datetime as dt
+import gc
 import sys
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +13,8 @@ import pytest
 import mixle.stats as st
 from mixle.errors import PayloadError
 from mixle.utils.parallel.folding.digest import digest_of, shard_digest
-from mixle.utils.parallel.folding.digests import model_digest, rows_digest, sealed, words_of
+from mixle.utils.parallel.folding.digests import rows_digest, sealed, words_of
+from mixle.utils.parallel.folding.model_digest import model_digest
 from mixle.utils.parallel.folding.packing import arena, packed
 from mixle.utils.parallel.folding.shards import Chunk, Shard
 
@@ -39,14 +42,31 @@ def word(*numbers):
     return np.array(numbers, np.float64)
 
 
-def test_words_are_added_and_xored_as_unsigned_numbers_of_64_bits():
-    assert words_of(np.array([1, 2, 4], np.uint64)) == (7, 7)
-    assert words_of(np.array([2**64 - 1, 2], np.uint64)) == (2**64 - 3, 1)
-    assert words_of(np.array([1, 2, 3], np.uint8)) == (0x030201, 0x030201)
-    assert words_of(np.arange(1, 10, dtype=np.uint8)) == (0x0807060504030201 ^ 9, 0x0807060504030201 + 9)
-    assert words_of(np.empty(0)) == (0, 0)
+def test_words_are_added_up_as_unsigned_numbers_of_64_bits():
+    assert words_of(np.array([1, 2, 4], np.uint64)) == 7
+    assert words_of(np.array([2**64 - 1, 2], np.uint64)) == 1
+    assert words_of(np.array([1, 2, 3], np.uint8)) == 0x030201
+    assert words_of(np.arange(1, 10, dtype=np.uint8)) == 0x0807060504030201 + 9
+    assert words_of(np.empty(0)) == 0
     many = np.arange(3 << 15, dtype=np.uint64) * 2**50
-    assert words_of(many) == (int(np.bitwise_xor.reduce(many)), int(np.add.reduce(many)))
+    assert words_of(many) == int(np.add.reduce(many))
+
+
+def test_every_flipped_bit_is_seen_and_every_two_but_opposite_ones_in_the_same_place():
+    held = np.random.RandomState(0).randint(0, 2**63, 2, np.uint64) * np.uint64(2) + np.array([0, 1], np.uint64)
+    rows = shard_of(held)
+    clean, flips = rows_digest(rows), [(word, np.uint64(1) << np.uint64(bit)) for word in (0, 1) for bit in range(64)]
+    for one, (word, bit) in enumerate(flips):
+        risen = not held[word] & bit
+        held[word] ^= bit
+        assert rows_digest(rows) != clean
+        for other, mask in flips[one + 1 :]:
+            hidden = mask == bit and (risen != (not held[other] & mask) or mask == flips[63][1])
+            held[other] ^= mask
+            assert (rows_digest(rows) == clean) is bool(hidden)
+            held[other] ^= mask
+        held[word] ^= bit
+    assert rows_digest(rows) == clean
 
 
 @pytest.mark.parametrize("kind", [np.uint64, np.uint32, np.uint8, np.float32, "S3", "U2"])
@@ -65,10 +85,10 @@ def test_words_are_those_of_the_array_in_one_piece_however_it_lies(kind, rows):
 
 
 def test_the_digest_of_rows_is_a_word_of_xor_and_one_of_sum_with_the_sizes():
-    assert rows_digest(shard_of()) == "0" * 32
-    assert rows_digest(shard_of(np.array([5], np.uint64))) == f"{5 ^ 8:016x}{5 + 8:016x}"
-    assert rows_digest(shard_of(np.array([5, 6], np.uint64))) == f"{5 ^ 6 ^ 16:016x}{5 + 6 + 16:016x}"
-    assert rows_digest(shard_of(np.array([5], np.uint64), np.array([6], np.uint64))) == f"{5 ^ 6:016x}{27:016x}"
+    assert rows_digest(shard_of()) == "0" * 16
+    assert rows_digest(shard_of(np.array([5], np.uint64))) == f"{5 + 8:016x}"
+    assert rows_digest(shard_of(np.array([5, 6], np.uint64))) == f"{5 + 6 + 16:016x}"
+    assert rows_digest(shard_of(np.array([5], np.uint64), np.array([6], np.uint64))) == f"{27:016x}"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +116,7 @@ def test_what_an_encoding_holds_is_in_its_digest(one, other):
 
 @pytest.mark.parametrize("value", [Foreign(), (), {}, np.array([Foreign()], dtype=object), {1, 2}])
 def test_what_is_not_known_counts_nothing(value):
-    assert rows_digest(shard_of(value)) == "0" * 32
+    assert rows_digest(shard_of(value)) == "0" * 16
     assert rows_digest(shard_of((value, word(1.0)))) == rows_digest(shard_of(word(1.0)))
 
 
@@ -271,7 +291,85 @@ def test_models_are_told_by_their_numbers_wherever_they_lie():
     text = b"label".decode()
     assert model_digest((text, text)) == model_digest((text, b"label".decode()))
     assert model_digest(lambda: 1) is None
-    assert model_digest("__main__") is None
+
+
+class Open:
+    """An object that is its attributes, in all places where a model may have one."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+class Slotted(Open):
+    __slots__ = ("more",)
+
+    def __init__(self, more, **attributes):
+        super().__init__(**attributes)
+        self.more = more
+
+
+def test_a_model_of_a_class_of_the_main_script_is_not_told(monkeypatch):
+    import __main__
+
+    for name, kind in (("Mine", Open), ("Filled", Slotted)):
+        own = type(name, (kind,), {"__module__": "__main__"})
+        monkeypatch.setattr(__main__, name, own, raising=False)
+        model = own(1.0) if kind is Slotted else own()
+        assert model_digest(model) is None
+        assert model_digest(Open(part=model)) is None
+
+
+def nested_model():
+    parts = [Open(mu=np.array([float(k), 2.0]), name="a", table={"x": 0.5, "y": 0.5}) for k in range(3)]
+    pairs = {(1, Open(p=0.25)): Open(q=0.75), "k": [1.0, "t"]}
+    return Open(parts=parts, kept=(1.0, Open(w=np.ones((2, 2)))), foreign=Slotted(3.0, a=1.0), pairs=pairs, none=None)
+
+
+def changes():
+    """Yield each way in which a model may change in memory after its digest was taken."""
+    yield lambda m: m.parts[1].mu.__setitem__(0, 9.0)
+    yield lambda m: setattr(m.parts[1], "mu", np.array([9.0, 2.0]))
+    yield lambda m: setattr(m.parts[1], "mu", 1.0)
+    yield lambda m: setattr(m.parts[1], "mu", None)
+    yield lambda m: setattr(m.parts[2], "name", "b")
+    yield lambda m: setattr(m.parts[2], "name", Open(a=1.0))
+    yield lambda m: setattr(m.parts[2], "name", Slotted(1.0))
+    yield lambda m: setattr(m, "kept", (1.0, Open(w=np.zeros((2, 2)))))
+    yield lambda m: m.parts[0].table.__setitem__("x", 0.25)
+    yield lambda m: m.parts[0].table.__setitem__("z", 0.25)
+    yield lambda m: setattr(m.parts[0], "table", {"x": 0.5, "z": 0.5})
+    yield lambda m: m.parts.__setitem__(1, Open(mu=np.array([1.0, 3.0]), name="a", table={"x": 0.5, "y": 0.5}))
+    yield lambda m: m.parts.append(Open(mu=np.array([3.0, 2.0])))
+    yield lambda m: m.parts.reverse()
+    yield lambda m: m.kept[1].w.__setitem__((1, 1), 2.0)
+    yield lambda m: setattr(m.foreign, "more", 4.0)
+    yield lambda m: setattr(m.foreign, "a", 2.0)
+    yield lambda m: setattr(m.pairs[next(iter(m.pairs))], "q", 0.5)
+    yield lambda m: m.pairs["k"].__setitem__(0, 2.0)
+    yield lambda m: m.pairs.__setitem__("l", Open(q=1.0))
+    yield lambda m: setattr(m, "none", 0)
+    yield lambda m: setattr(m, "new", 0)
+    yield lambda m: delattr(m, "none")
+
+
+@pytest.mark.parametrize("change", list(changes()))
+def test_whatever_changes_in_a_model_changes_its_digest_and_an_equal_model_has_an_equal_one(change):
+    model, other = nested_model(), nested_model()
+    before = model_digest(model)
+    assert before == model_digest(model) == model_digest(other)
+    change(model)
+    assert model_digest(model) != before
+    change(other)
+    assert model_digest(model) == model_digest(other)
+
+
+def test_a_digest_does_not_keep_its_model_alive():
+    model = nested_model()
+    model_digest(model)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 def view(rows, columns, kind=np.float64):

@@ -10,9 +10,10 @@ from tests.models import MODELS
 import mixle.stats as st
 from mixle.errors import CorruptedRows
 from mixle.stats.identities import watching
-from mixle.utils.parallel.folding.digests import model_digest, rows_digest, sealed
+from mixle.utils.parallel.folding.digests import rows_digest, sealed
 from mixle.utils.parallel.folding.fold import fold_results
 from mixle.utils.parallel.folding.inputs import make_source
+from mixle.utils.parallel.folding.model_digest import model_digest
 from mixle.utils.parallel.folding.mstep import m_step
 from mixle.utils.parallel.folding.packing import arena, packed
 from mixle.utils.parallel.folding.shards import Strided

@@ -1,11 +1,9 @@
-"""Digests of what a worker computes from: its encoded rows at rest, and the model it was sent."""
+"""Digests of the encoded rows that a worker has at rest."""
 
 from __future__ import annotations
 
 import dataclasses
-import io
 import marshal
-import pickle
 import weakref
 import zlib
 from collections.abc import Container, Iterable, Iterator
@@ -14,26 +12,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixle.errors import PayloadError
-from mixle.stats.serialize import Serializable
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.shards import Chunk, Shard
 
-__all__ = ["lies_in", "model_digest", "rows_digest", "sealed", "words_of"]
+__all__ = ["lies_in", "rows_digest", "sealed", "words_of"]
 
 MASK = (1 << 64) - 1
-PIECE = 1 << 15  # words
+PIECE = 1 << 15  # words of a copy
 PLAIN = {str, int, float, bool, type(None), bytes}
 BARE = {*PLAIN, tuple}
-_GET_STATE: Any = Serializable.__getstate__
-_REDUCE: Any = object.__reduce_ex__
 
 
 def rows_digest(shard: Shard) -> str:
-    """Return the digest of a shard's encoded rows and weights: xor and sum of their 64-bit words, in hexadecimal.
+    """Return the digest of a shard's encoded rows and weights: the sum of their 64-bit words, in hexadecimal.
 
-    It reads at the speed of memory, sees every single flipped bit, and every pair of them in different places of a
-    word; it is no cryptographic digest. Arrays of numbers, label tables and whatever tuples, lists, dicts and data
+    It reads at the speed of memory, and sees every flipped bit, and every two of them but the same bit of two words
+    where one rises as the other falls (or both are the highest). Their xor would see no other pair, and take as long
+    again. It is no cryptographic digest. Arrays of numbers, label tables and whatever tuples, lists, dicts and data
     classes of them hold count; arrays of Python objects and types of a user's own do not.
 
     Examples
@@ -42,36 +38,32 @@ def rows_digest(shard: Shard) -> str:
     >>> from mixle.utils.parallel.folding.shards import encode_shard
     >>> encoder = GaussianEstimator().accumulator_factory().make().acc_to_encoder()
     >>> rows_digest(encode_shard(0, [1.0, 2.0], range(2), encoder, (range(2),)))
-    '7ff00000000000107ff0000000000010'
+    '7ff0000000000010'
     """
-    xor = total = 0
+    total = 0
     for chunk in shard.chunks:
         held = _known.get(id(chunk))
         if held is None:
             held = _Held(chunk, _parts((chunk.payload, chunk.weights)))
-        xor, total = xor ^ held.salt, total + held.size
-        for piece in held.pieces:
-            xor ^= int(_xor(piece))
-            total += int(_sum(piece))
+        total += held.size
+        for words in held.whole:
+            total += int(_sum(words))
         if held.texts:
-            one, two = held.read()
-            xor, total = xor ^ one, total + two
+            total += held.read()
         for part in held.scattered:
-            one, two = part.added_up()
-            xor, total = xor ^ one, total + two
-    return f"{xor & MASK:016x}{total & MASK:016x}"
+            total += part.added_up()
+    return f"{total & MASK:016x}"
 
 
-def words_of(array: np.ndarray) -> tuple[int, int]:
-    """Return xor and sum of the words of an array of plain numbers or text, however it lies.
+def words_of(array: np.ndarray) -> int:
+    """Return the sum of the words of an array of plain numbers or text, however it lies, modulo 2^64.
 
     Examples
     --------
     >>> words_of(np.arange(4)), words_of(np.arange(8)[::2])
-    ((0, 6), (0, 12))
+    (6, 12)
     """
-    xor, total = _Words(array).added_up()
-    return xor, total & MASK
+    return _Words(array).added_up() & MASK
 
 
 def sealed(shard: Shard) -> str | None:
@@ -99,7 +91,7 @@ def lies_in(chunk: Chunk, arena: np.ndarray, arrays: Container[int]) -> None:
     parts = list(_parts((chunk.payload, chunk.weights)))
     inside = [part for part in parts if id(part) in arrays]
     held = _Held(chunk, (part for part in parts if id(part) not in arrays))
-    held.pieces += _pieces(arena)
+    held.whole.append(arena)
     held.count(inside)  # as if each were read on its own
 
 
@@ -141,11 +133,11 @@ class _Held:
         place = id(chunk)
         _known[place] = self
         self.owner = weakref.ref(chunk, lambda _: _known.pop(place, None))
-        self.pieces: list[np.ndarray] = []
+        self.whole: list[np.ndarray] = []
         self.texts: list[Any] = []
-        self.seen: tuple[bytes, int, int] = b"", 0, 0
+        self.seen: tuple[bytes, int] = b"", 0
         self.scattered: list[_Words] = []
-        self.size = self.salt = 0
+        self.size = 0
         for part in parts:
             if not isinstance(part, np.ndarray):
                 self.texts.append(part)
@@ -153,24 +145,24 @@ class _Held:
             self.count([part])
             words = _Words(part)
             if words.words is not None and not len(words.rest):
-                self.pieces += _pieces(words.words)
+                self.whole.append(words.words)
             else:
                 self.scattered.append(words)
 
     def count(self, arrays: Iterable[np.ndarray]) -> None:
         """Let the sizes of arrays count."""
         for array in arrays:
-            self.size, self.salt = self.size + array.nbytes, self.salt ^ array.nbytes
+            self.size += array.nbytes
 
-    def read(self) -> tuple[int, int]:
-        """Return two checksums of the text and the plain values as they stand now."""
+    def read(self) -> int:
+        """Return two checksums of the text and the plain values as they stand now, beside each other."""
         # a version without references: equal text gives equal bytes; named tuples are not among its types
         text = marshal.dumps([one if type(one) in BARE else tuple(one) for one in self.texts], 2)
-        before, one, two = self.seen
+        before, found = self.seen
         if text != before:  # comparing is cheaper
-            one, two = zlib.crc32(text), zlib.adler32(text)
-            self.seen = text, one, two
-        return one, two
+            found = zlib.crc32(text) << 32 | zlib.adler32(text)
+            self.seen = text, found
+        return found
 
 
 class _Words:
@@ -190,24 +182,16 @@ class _Words:
         if part.ndim == 2 and part.strides[1] == part.dtype.itemsize:
             self.part = part.view(np.dtype((np.void, line)))[:, 0]  # copied line by line, not number by number
 
-    def added_up(self) -> tuple[int, int]:
-        """Return xor and sum of the words as they stand now."""
+    def added_up(self) -> int:
+        """Return the sum of the words as they stand now."""
         if self.words is not None:
-            return _both(self.words, self.rest)
-        xor = total = 0
-        for start in range(0, len(self.part), self.step):
-            one, two = _both(*_whole(np.ascontiguousarray(self.part[start : start + self.step])))
-            xor, total = xor ^ one, total + two
-        return xor, total
+            return _added(self.words, self.rest)
+        cuts = range(0, len(self.part), self.step)
+        return sum([_added(*_whole(np.ascontiguousarray(self.part[cut : cut + self.step]))) for cut in cuts])
 
 
 _known: dict[int, _Held] = {}  # by the id of the chunk, as long as that lives
-_xor, _sum = np.bitwise_xor.reduce, np.add.reduce
-
-
-def _pieces(words: np.ndarray) -> list[np.ndarray]:
-    """Return words in pieces that the second look finds in the cache."""
-    return [words[start : start + PIECE] for start in range(0, len(words), PIECE)]
+_sum = np.add.reduce
 
 
 def _whole(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -217,77 +201,5 @@ def _whole(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return flat[:whole].view(np.uint64), flat[whole:]
 
 
-def _both(words: np.ndarray, rest: np.ndarray) -> tuple[int, int]:
-    xor = total = int.from_bytes(rest.tobytes(), "little") if len(rest) else 0
-    for piece in _pieces(words):
-        xor ^= int(_xor(piece))
-        total += int(_sum(piece))
-    return xor, total
-
-
-class _Canonical(pickle.Pickler):
-    """A pickler that writes arrays by type, shape and bytes, wherever their memory lies."""
-
-    def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is np.ndarray and obj.dtype.kind != "O":
-            return np.frombuffer, (obj.tobytes(), obj.dtype.str, *obj.shape)
-        return NotImplemented
-
-
-def _stream(model: Any) -> bytes:
-    file = io.BytesIO()
-    pickler = _Canonical(file, 5)
-    pickler.fast = True  # no memo: whether equal text is one object differs between a model and its copy
-    pickler.dump(model)
-    return file.getvalue()
-
-
-def _bare(value: Any) -> Any:
-    """Return what is pickled for a value as plain data: that of this library quickly, all else as its pickle."""
-    kind = type(value)
-    if kind is dict:
-        if _only_plain(value.values()) and _only_plain(value):
-            return value
-        return [(_bare(key), one if type(one) in PLAIN else _bare(one)) for key, one in value.items()]
-    if kind is tuple or kind is list:
-        return value if _only_plain(value) else kind([one if type(one) in PLAIN else _bare(one) for one in value])
-    if kind is np.ndarray and not value.dtype.hasobject:
-        return value.dtype.str, value.shape, value.tobytes()
-    if kind in PLAIN:
-        return value
-    if kind.__getstate__ is _GET_STATE and kind.__reduce_ex__ is _REDUCE:
-        state = [kind.__module__, kind.__qualname__]
-        for name, one in value.__dict__.items():
-            if not name.startswith("_cached"):
-                state += name, one if type(one) in PLAIN else _bare(one)
-        return state
-    return _stream(value)
-
-
-def _only_plain(values: Iterable[Any]) -> bool:
-    return PLAIN.issuperset(map(type, values))
-
-
-def model_digest(model: Any) -> int | None:
-    """Return a checksum of a model's parameters as they stand in memory now; None where they cannot be told.
-
-    Parameters
-    ----------
-    model : distribution or None
-        What is pickled for it, arrays by their numbers. Models of classes that only the main script has are not told.
-
-    Examples
-    --------
-    >>> import pickle
-    >>> from mixle.stats import GaussianDistribution
-    >>> model = GaussianDistribution(0.0, 1.0)
-    >>> model_digest(model) == model_digest(pickle.loads(pickle.dumps(model)))
-    True
-    """
-    if model is None:
-        return None
-    try:
-        stream = marshal.dumps(_bare(model), 2)
-    except Exception:  # noqa: BLE001 - a user's class that does not pickle by name
-        return None
-    return None if b"__main__" in stream else zlib.crc32(stream)
+def _added(words: np.ndarray, rest: np.ndarray) -> int:
+    return int(_sum(words)) + (int.from_bytes(rest.tobytes(), "little") if len(rest) else 0)

@@ -15,9 +15,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from mixle.utils.parallel.folding.build import build_key
-from mixle.utils.parallel.folding.digests import model_digest, rows_digest
+from mixle.utils.parallel.folding.digests import rows_digest
 from mixle.utils.parallel.folding.draws import draws
 from mixle.utils.parallel.folding.faults import RemoteFault, fault_of
+from mixle.utils.parallel.folding.model_digest import model_digest
 from mixle.utils.parallel.folding.shards import Chunk, Shard
 from mixle.utils.parallel.folding.usage import usage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mixle.utils.parallel.folding.digests import model_digest
+from mixle.utils.parallel.folding.model_digest import model_digest
 from mixle.utils.parallel.folding.mstep import m_step, m_step_beside
 from mixle.utils.parallel.folding.tasks import Apply
 from mixle.utils.parallel.policies.alarms import Alarm

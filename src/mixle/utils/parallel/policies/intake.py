@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import CorruptedRows
-from mixle.utils.parallel.folding.digests import model_digest, sealed
+from mixle.utils.parallel.folding.digests import sealed
+from mixle.utils.parallel.folding.model_digest import model_digest
 from mixle.utils.parallel.folding.tasks import Apply
 from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.quarantine import gather, worker_of
