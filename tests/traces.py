@@ -24,8 +24,11 @@ def problem(name: str) -> tuple[list[Any], Any]:
 
 
 @cache
-def reference(name: str, shard_map: Any, sub_chunks: int = 1, rounds: int = 3) -> tuple[Any, ...]:
+def reference(
+    name: str, shard_map: Any, sub_chunks: int = 1, rounds: int = 3, precision: str = "float64"
+) -> tuple[Any, ...]:
     """Return the trace of a model on one thread of this process."""
     rows, estimator = problem(name)
-    with encoded_data(rows, estimator, num_shards=shard_map, sub_chunks=sub_chunks) as handle:
+    options = {"num_shards": shard_map, "sub_chunks": sub_chunks, "precision": precision}
+    with encoded_data(rows, estimator, **options) as handle:
         return trace(handle, estimator, rounds)

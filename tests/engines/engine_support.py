@@ -12,6 +12,7 @@ import mixle.stats as st
 from mixle.inference import optimize
 from mixle.telemetry import Telemetry
 from mixle.testing import ChaosPlan
+from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.policies.audit import Audit
 from mixle.utils.parallel.policies.observe import Observe
@@ -118,6 +119,24 @@ def engine_trace(handle, name):
 def local_reference(name, shard_map):
     """Return what the same fit says on one thread."""
     return reference(name, shard_map, rounds=rounds(name))
+
+
+#: Models whose E-step in float32 has other bits, and the numbers of shards they are tried at.
+NARROW = [(name, shards) for name in ("mixture of composite", "mixture of multivariate gaussian") for shards in (1, 4)]
+
+
+def narrow_trace(name, shards, **options):
+    """Return what one round in float32 says on an engine."""
+    rows, estimator = problem(name)
+    with encoded_data(rows, estimator, num_shards=shards, precision="float32", **options) as handle:
+        return trace(handle, estimator, 1)
+
+
+def narrow_reference(name, shards):
+    """Return what the same round says on one thread; its bits are not those of float64."""
+    found = reference(name, Strided(shards), rounds=1, precision="float32")
+    assert found != reference(name, Strided(shards), rounds=1)
+    return found
 
 
 def launcher(name):

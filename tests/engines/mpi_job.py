@@ -13,7 +13,18 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from engine_support import ESTIMATOR, NUMBERS, POLICIES, ROWS, engine_trace, fit, shard_counts, short
+from engine_support import (
+    ESTIMATOR,
+    NARROW,
+    NUMBERS,
+    POLICIES,
+    ROWS,
+    engine_trace,
+    fit,
+    narrow_trace,
+    shard_counts,
+    short,
+)
 from mpi4py import MPI
 
 import mixle.stats as st
@@ -63,6 +74,11 @@ def identity():
             with MPIEncodedData(rows, est, num_shards=shards) as handle:
                 found[f"{name}, {shards}"] = short(engine_trace(handle, name))
     return found
+
+
+@case
+def float32():
+    return {f"{name}, {shards}": short(narrow_trace(name, shards, backend="mpi")) for name, shards in NARROW}
 
 
 @case

@@ -25,7 +25,16 @@ from cluster_support import (
     write_parquet,
 )
 from distributed import Client, LocalCluster
-from engine_support import POLICIES, check_policies, engine_trace, local_reference, shard_counts
+from engine_support import (
+    NARROW,
+    POLICIES,
+    check_policies,
+    engine_trace,
+    local_reference,
+    narrow_reference,
+    narrow_trace,
+    shard_counts,
+)
 
 import mixle.stats as st
 from bits import bits
@@ -64,6 +73,11 @@ def test_dask_gives_the_bits_of_one_thread(client, name):
     for shards in shard_counts(name, 2):
         with DaskEncodedData(rows, estimator, client=client, num_partitions=shards) as handle:
             assert engine_trace(handle, name) == local_reference(name, Contiguous(shards))
+
+
+@pytest.mark.parametrize(("name", "shards"), NARROW)
+def test_float32_has_the_bits_of_one_thread_too(client, name, shards):
+    assert narrow_trace(name, shards, backend="dask", client=client) == narrow_reference(name, shards)
 
 
 @pytest.mark.parametrize("materialize", [True, False])

@@ -16,6 +16,7 @@ from engine_support import (
     COUNTS,
     ESTIMATOR,
     FULL,
+    NARROW,
     NUMBERS,
     POLICIES,
     REPRESENTATIVE,
@@ -25,6 +26,8 @@ from engine_support import (
     fit,
     gaussian,
     local_reference,
+    narrow_reference,
+    narrow_trace,
     shard_counts,
 )
 
@@ -108,6 +111,14 @@ def test_every_executor_gives_the_bits_of_one_thread(name, executor, request):
     for shards in shard_counts(name, 0):
         with encoded_data(problem(name)[0], problem(name)[1], backend="futures", client=pool, num_shards=shards) as h:
             assert engine_trace(h, name) == local_reference(name, Strided(shards))
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize(("name", "shards"), NARROW)
+@pytest.mark.parametrize("executor", ["from_server", "loky"])
+def test_float32_has_the_bits_of_one_thread_too(name, shards, executor, request):
+    pool = request.getfixturevalue(executor)
+    assert narrow_trace(name, shards, backend="futures", client=pool) == narrow_reference(name, shards)
 
 
 def test_maps_weights_and_pieces(spawned):

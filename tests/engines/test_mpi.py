@@ -10,7 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_support import ESTIMATOR, NUMBERS, ROWS, fit, gaussian, launcher, local_reference, shard_counts, short
+from engine_support import (
+    ESTIMATOR,
+    NARROW,
+    NUMBERS,
+    ROWS,
+    fit,
+    gaussian,
+    launcher,
+    local_reference,
+    narrow_reference,
+    shard_counts,
+    short,
+)
 
 import mixle.stats as st
 from mixle.inference import optimize
@@ -57,6 +69,11 @@ def test_every_model_has_the_bits_of_one_thread(job):
     assert set(found) == {f"{name}, {shards}" for name, shards in asked}
     for name, shards in asked:
         assert found[f"{name}, {shards}"] == short(local_reference(name, Strided(shards))), (name, shards)
+
+
+def test_float32_has_the_bits_of_one_thread_too(job):
+    found = same_on_all_ranks(job, "float32")
+    assert found == {f"{name}, {shards}": short(narrow_reference(name, shards)) for name, shards in NARROW}
 
 
 def test_maps_and_sub_chunks(job):

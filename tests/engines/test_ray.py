@@ -10,6 +10,7 @@ import pytest
 from cluster_support import check_row_output, row_models
 from engine_support import (
     ESTIMATOR,
+    NARROW,
     NUMBERS,
     POLICIES,
     REPRESENTATIVE,
@@ -18,6 +19,8 @@ from engine_support import (
     engine_trace,
     fit,
     local_reference,
+    narrow_reference,
+    narrow_trace,
     shard_counts,
 )
 
@@ -54,6 +57,11 @@ def test_every_model_has_the_bits_of_one_thread(name):
     for shards in shard_counts(name, 1):
         with encoded_data(rows, estimator, backend="ray", num_shards=shards, num_workers=workers) as handle:
             assert engine_trace(handle, name) == local_reference(name, Strided(shards))
+
+
+@pytest.mark.parametrize(("name", "shards"), NARROW)
+def test_float32_has_the_bits_of_one_thread_too(name, shards):
+    assert narrow_trace(name, shards, backend="ray", num_workers=2) == narrow_reference(name, shards)
 
 
 @pytest.mark.parametrize("options", [{"num_shards": 1}, {"num_shards": 7, "sub_chunks": 3}, {"num_chunks": 5}, {}])

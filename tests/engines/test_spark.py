@@ -19,7 +19,16 @@ from cluster_support import (
     wide_rows,
     write_parquet,
 )
-from engine_support import POLICIES, check_policies, engine_trace, local_reference, shard_counts
+from engine_support import (
+    NARROW,
+    POLICIES,
+    check_policies,
+    engine_trace,
+    local_reference,
+    narrow_reference,
+    narrow_trace,
+    shard_counts,
+)
 
 import mixle.stats as st
 from bits import bits
@@ -75,6 +84,11 @@ def test_spark_gives_the_bits_of_one_thread(spark, name):
     for shards in shard_counts(name, 0):
         with SparkEncodedData(rows, estimator, client=spark, num_shards=Contiguous(shards)) as handle:
             assert engine_trace(handle, name) == local_reference(name, Contiguous(shards))
+
+
+@pytest.mark.parametrize(("name", "shards"), NARROW)
+def test_float32_has_the_bits_of_one_thread_too(spark, name, shards):
+    assert narrow_trace(name, shards, backend="spark", client=spark) == narrow_reference(name, shards)
 
 
 @pytest.mark.parametrize("materialize", [True, False])

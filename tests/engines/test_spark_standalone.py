@@ -13,7 +13,7 @@ import psutil
 import pyspark
 import pytest
 from cluster_support import MIXED, SIZES, local_trace, mixed_rows, parts
-from engine_support import engine_trace, local_reference, shard_counts
+from engine_support import NARROW, engine_trace, local_reference, narrow_reference, narrow_trace, shard_counts
 
 from bits import bits
 from mixle.utils.parallel.folding.shards import Contiguous
@@ -100,6 +100,11 @@ def test_executors_give_the_bits_of_one_thread(spark, name):
     for shards in shard_counts(name, 1):
         with SparkEncodedData(rows, estimator, client=spark, num_shards=Contiguous(shards)) as handle:
             assert engine_trace(handle, name) == local_reference(name, Contiguous(shards))
+
+
+@pytest.mark.parametrize(("name", "shards"), NARROW)
+def test_float32_has_the_bits_of_one_thread_too(spark, name, shards):
+    assert narrow_trace(name, shards, backend="spark", client=spark) == narrow_reference(name, shards)
 
 
 def test_a_killed_executor_changes_no_bit(spark):

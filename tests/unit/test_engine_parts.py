@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import types
 from itertools import pairwise
 
 import cloudpickle
@@ -13,7 +14,16 @@ from fold_support import FailingModel, PlainAccumulator, PlainEncoder, PlainEsti
 
 import mixle.stats as st
 from bits import bits
-from mixle.errors import BackendError, ContractError, RoundLosses, RowError, SourceChanged, TaskError, WorkerLost
+from mixle.errors import (
+    AlteredPayload,
+    BackendError,
+    ContractError,
+    RoundLosses,
+    RowError,
+    SourceChanged,
+    TaskError,
+    WorkerLost,
+)
 from mixle.utils.parallel.folding.engine import (
     EngineTransport,
     PartitionSource,
@@ -24,7 +34,16 @@ from mixle.utils.parallel.folding.engine import (
 )
 from mixle.utils.parallel.folding.fold import GroupSum, fold_results
 from mixle.utils.parallel.folding.handle import Handle
-from mixle.utils.parallel.folding.remote import Encoded, Encoding, add_up, by_value, encode_part, perform
+from mixle.utils.parallel.folding.remote import (
+    Encoded,
+    Encoding,
+    Order,
+    add_up,
+    by_value,
+    encode_part,
+    perform,
+    read_order,
+)
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score
 from mixle.utils.parallel.folding.travel import Parcel, pack, pack_results, rows_of, unpack, unpack_results
@@ -49,7 +68,7 @@ class Desk(EngineTransport):
     def map(self, task):
         order = self.order(task)
         for encoded in reversed(self.held):
-            result = perform(unpack(order), encoded, f"drawer {encoded.part % 2}")
+            result = perform(read_order(order), encoded, f"drawer {encoded.part % 2}")
             if result is not None:
                 yield from self.read(pack_results([result], definitions=True))
 
@@ -272,6 +291,39 @@ def test_a_class_without_a_name_travels_with_its_definition():
 
     assert unpack(pack((local, 2)))[0](2) == 3
     assert unpack(pack(local, definitions=True))(3) == 4
+
+
+def test_only_what_no_import_finds_travels_with_its_definition(monkeypatch):
+    task = Accumulate(st.GaussianEstimator(), st.GaussianDistribution(0.0, 1.0))
+    assert pack(task, definitions=True) == pack(task)
+    script = types.ModuleType("__main__")
+    exec("class Law:\n    def twice(self):\n        return 2", script.__dict__)
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    frame = pack([script.Law()], definitions=True)
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+    assert unpack(frame)[0].twice() == 2
+
+
+def test_modules_that_a_user_registers_travel_with_their_definitions():
+    plain = pack(PlainEncoder(), definitions=True)
+    cloudpickle.register_pickle_by_value(sys.modules[PlainEncoder.__module__])
+    try:
+        whole = pack(PlainEncoder(), definitions=True)
+    finally:
+        cloudpickle.unregister_pickle_by_value(sys.modules[PlainEncoder.__module__])
+    assert b"cloudpickle" in whole
+    assert b"cloudpickle" not in plain
+
+
+def test_an_order_is_read_once_and_each_frame_anew():
+    one, other = (pack(Order(Score(st.GaussianDistribution(mu, 1.0)), {})) for mu in (1.0, 2.0))
+    first = read_order(one)
+    assert read_order(one) is first
+    assert (first.task.model.mu, read_order(other).task.model.mu) == (1.0, 2.0)
+    with pytest.raises(AlteredPayload):
+        read_order(other[:-1])
+    assert read_order(other).task.model.mu == 2.0
+    assert read_order(bytes(bytearray(one))) is not first
 
 
 def test_a_value_that_cannot_travel_becomes_the_error_of_its_result():

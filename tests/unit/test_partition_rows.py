@@ -12,10 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import mixle.stats as st
+from bits import bits
 from mixle.errors import EmptyDataError, MissingPackage
+from mixle.stats.label_column import LabelColumn
 from mixle.stats.table import Table
 from mixle.utils.parallel.folding.columns import column_values, is_series, partition_rows
 from mixle.utils.parallel.folding.parquet import parquet_parts
+from mixle.utils.parallel.folding.shards import encode_shard
 
 
 def same(found, expected):
@@ -137,7 +141,8 @@ def test_numbers_as_names_of_columns_are_read_as_text():
         (pa.array([True, False]), np.array([True, False])),
         (pa.array([1.0, None]), [1.0, None]),
         (pa.array([1, None]), [1, None]),
-        (pa.array(["a", "b"]), ["a", "b"]),
+        (pa.array([None, None], pa.string()), [None, None]),
+        (pa.array([1, 2]).dictionary_encode(), [1, 2]),
         (pa.array([dt.date(2024, 2, 29)]), [dt.date(2024, 2, 29)]),
         (pa.array([[1, 2], [3]]), [[1, 2], [3]]),
     ],
@@ -145,6 +150,33 @@ def test_numbers_as_names_of_columns_are_read_as_text():
 def test_an_arrow_column_is_numbers_or_python_values(column, expected):
     assert same(partition_rows(pa.table({"x": column}), "value"), expected)
     assert same(partition_rows(pa.table({"x": pa.chunked_array([column, column])}), "value")[: len(column)], expected)
+
+
+TEXT = ["b", None, "a", "b"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.chunked_array([pa.array(TEXT)]),
+        pa.chunked_array([pa.array(TEXT[:1]), pa.array(TEXT[1:]), pa.array([], pa.string())]),
+        pa.chunked_array([pa.array(["z", *TEXT], pa.large_string())[1:]]),
+        pa.chunked_array([pa.array(TEXT[:3]).dictionary_encode(), pa.array(TEXT[3:]).dictionary_encode()]),
+        pa.chunked_array([pa.DictionaryArray.from_arrays([1, None, 0, 1], ["a", "b", "never"])]),
+        pa.chunked_array([pa.DictionaryArray.from_arrays([2, None, 0, 1], ["a", "b", "b"])]),  # a label twice
+    ],
+)
+def test_an_arrow_column_of_text_is_read_by_its_labels(column):
+    text = partition_rows(pa.table({"x": column}), "value")
+    assert list(text) == TEXT
+    twice = str(column.type).startswith("dict") and column.chunk(0).dictionary.to_pylist() == ["a", "b", "b"]
+    assert isinstance(text, list if twice else LabelColumn)
+    rows = partition_rows(pa.table({"x": column, "n": [0.5, 1.5, 2.5, 3.5]}), "tuple")
+    assert list(rows) == list(zip(TEXT, [0.5, 1.5, 2.5, 3.5], strict=True))
+    encoder = st.OptionalEstimator(st.CategoricalEstimator()).accumulator_factory().make().acc_to_encoder()
+    wanted = encode_shard(0, TEXT, range(4), encoder, (range(0, 4, 2), range(1, 4, 2)))
+    found = encode_shard(0, text, range(4), encoder, (range(0, 4, 2), range(1, 4, 2)))
+    assert [bits(chunk.payload) for chunk in found.chunks] == [bits(chunk.payload) for chunk in wanted.chunks]
 
 
 @pytest.mark.parametrize("form", ["value", "tuple", "mapping"])

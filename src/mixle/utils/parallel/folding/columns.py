@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.label_column import LabelColumn
 from mixle.stats.table import Table
 
 __all__ = ["column_values", "is_series", "partition_rows"]
@@ -89,7 +90,23 @@ def _arrow_values(column: Any) -> Any:
     if column.null_count == 0 and (kind in {"float", "double", "bool"} or kind.startswith(("int", "uint"))):
         values: np.ndarray = column.to_numpy()
         return np.asarray(values, dtype=np.float64) if kind in {"float", "double"} else values
-    return _stacked(column) if "tensor" in kind.lower() else column.to_pylist()
+    if "tensor" in kind.lower():
+        return _stacked(column)
+    labels = _labels(column, kind) if "string" in kind else None
+    return column.to_pylist() if labels is None else labels
+
+
+def _labels(column: Any, kind: str) -> LabelColumn | None:
+    """Return a column of text by its labels, which Arrow finds without a value for each row; None for others."""
+    if kind in {"string", "large_string"}:
+        column = column.dictionary_encode()
+    elif not kind.startswith("dictionary<values=string,"):
+        return None
+    chunks = column.unify_dictionaries().chunks
+    labels = chunks[-1].dictionary.to_pylist() if chunks else []
+    if not labels or set(map(type, labels)) != {str} or len(set(labels)) < len(labels):
+        return None
+    return LabelColumn(np.concatenate([chunk.indices.fill_null(-1).to_numpy() for chunk in chunks]), labels)
 
 
 def _stacked(column: Any) -> np.ndarray:

@@ -54,15 +54,17 @@ def register_namedtuple(cls: T, name: str | None = None) -> T:
 
 def name_of(cls: type[Any]) -> str | None:
     """Return the name of a NamedTuple class on the wire; those of this library need no registration."""
-    ours = cls.__module__.startswith(OWN) and hasattr(cls, "_fields") and "." not in cls.__qualname__
-    if ours and cls not in _names_by_record:
+    known = _names_by_record.get(cls)
+    if known is None and cls.__module__.startswith(OWN) and hasattr(cls, "_fields") and "." not in cls.__qualname__:
         named(f"{cls.__module__}.{cls.__qualname__}")
-    return _names_by_record.get(cls)
+        known = _names_by_record.get(cls)
+    return known
 
 
 def named(name: str) -> type[Any] | None:
     """Return the NamedTuple class of a name, importing modules of this library only."""
-    if name not in _records_by_name and name.startswith(OWN):
+    known = _records_by_name.get(name)
+    if known is None and name.startswith(OWN):
         module, _, attribute = name.rpartition(".")
         try:
             cls = getattr(importlib.import_module(module), attribute, None)
@@ -70,4 +72,5 @@ def named(name: str) -> type[Any] | None:
             return None
         if isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields") and cls.__module__ == module:
             register_namedtuple(cls)
-    return _records_by_name.get(name)
+        known = _records_by_name.get(name)
+    return known

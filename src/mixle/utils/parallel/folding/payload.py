@@ -189,16 +189,21 @@ class _Writer:
 
     def array(self, value: np.ndarray[Any, Any], depth: int) -> None:
         self.changeable += 1
-        objects = value.dtype == object
-        if not (objects or is_plain(value.dtype)):
-            self.foreign(value)
-            return
-        order: Any = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
-        self.tail += b"o" if objects else b"a"
-        self.put((order, value.shape, None if objects else describe(value.dtype)), depth)
-        if objects:
+        flags, kind = value.flags, value.dtype
+        order: Any = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+        if kind.char == "O":
+            self.tail += b"o"
+            self.put((order, value.shape, None), depth)
             self.many(b"", value.ravel(order).tolist(), depth)
-        elif value.nbytes < INLINE:
+            return
+        head = None if kind.metadata else _heads.get((order, value.shape, kind))
+        if head is None:
+            if not is_plain(kind):
+                self.foreign(value)
+                return
+            head = _head(order, value.shape, kind)
+        self.tail += head
+        if value.nbytes < INLINE:
             self.block(b"", value.tobytes(order))
         else:
             self.tail += _SIZE.pack(value.nbytes)
@@ -221,6 +226,19 @@ class _Writer:
         self.block(b"P", self.dumps(value))
 
 
+_heads: dict[tuple[str, tuple[int, ...], np.dtype[Any]], bytes] = {}
+
+
+def _head(order: str, shape: tuple[int, ...], kind: np.dtype[Any]) -> bytes:
+    """Return what stands before the bytes of an array, as a block, which readers remember."""
+    writer = _Writer(None)
+    writer.many(b"(", (order, shape, describe(kind)), 0)
+    if len(_heads) >= REMEMBERED:
+        _heads.clear()
+    head = _heads[order, shape, kind] = b"am" + _SIZE.pack(len(writer.tail)) + writer.tail
+    return head
+
+
 _MOMENTS: tuple[type[Any], ...] = (dt.date, dt.time, dt.datetime, dt.timedelta, dt.timezone)
 _PUT: dict[type[Any], Callable[[_Writer, Any, int], None]] = {
     type(None): lambda writer, _, __: writer.tail.extend(b"n"),
@@ -241,6 +259,19 @@ _PUT: dict[type[Any], Callable[[_Writer, Any, int], None]] = {
 
 
 _known: dict[bytes, Any] = {}
+_arrays: dict[Any, tuple[Any, tuple[int, ...], np.dtype[Any], int]] = {}
+
+
+def _described(told: Any) -> tuple[Any, tuple[int, ...], np.dtype[Any], int]:
+    """Return order, shape, dtype and bytes of an array from what stands before it."""
+    order, shape, description = told
+    kind = dtype_of(description)
+    if kind.hasobject or min(shape, default=0) < 0:
+        raise malformed(f"a payload has an array of shape {shape} and dtype {kind}")
+    if len(_arrays) >= REMEMBERED:
+        _arrays.clear()
+    found = _arrays[told] = order, shape, kind, math.prod(shape) * kind.itemsize
+    return found
 
 
 class _Reader:
@@ -260,25 +291,26 @@ class _Reader:
             raise malformed(f"a payload has {self.end - self.at} bytes too many")
         return value
 
-    def take(self, size: int) -> memoryview:
-        start = self.at
-        if size > self.end - start:
-            raise malformed(f"a payload ends {size - (self.end - start)} bytes too early")
-        self.at = start + size
-        return self.view[start : self.at]
+    def skip(self, size: int) -> int:
+        """Go `size` bytes on and return where they start."""
+        start, self.at = self.at, self.at + size
+        if self.at > self.end:
+            raise malformed(f"a payload ends {self.at - self.end} bytes too early")
+        return start
 
     def read(self, form: struct.Struct) -> tuple[Any, ...]:
-        return form.unpack(self.take(form.size))
+        return form.unpack_from(self.view, self.skip(form.size))
 
     def count(self) -> int:
         """Return a number of elements, each of which takes at least one byte."""
-        count = int(self.read(_SIZE)[0])
+        count: int = _SIZE.unpack_from(self.view, self.skip(8))[0]
         if count > self.end - self.at:
             raise malformed(f"a payload announces {count} elements in {self.end - self.at} bytes")
         return count
 
     def block(self) -> memoryview:
-        return self.take(self.count())
+        start = self.skip(self.count())
+        return self.view[start : self.at]
 
     def text(self) -> str:
         return str(self.block(), "utf-8", "surrogatepass")
@@ -286,7 +318,7 @@ class _Reader:
     def get(self, depth: int) -> Any:
         if depth > DEPTH:
             raise malformed(f"a payload is nested deeper than {DEPTH} levels")
-        tag = self.take(1)[0]
+        tag = self.view[self.skip(1)]
         get = _GET.get(tag)
         if get is None:
             raise malformed(f"a payload has the unknown tag {tag:#x}")
@@ -321,12 +353,12 @@ class _Reader:
         return cls._make(self.many(depth))
 
     def array(self, depth: int) -> np.ndarray[Any, Any]:
-        order, shape, description = self.get(depth)
-        kind, raw, items = dtype_of(description), self.block(), math.prod(shape)
-        if kind.hasobject or len(raw) != items * kind.itemsize or min(shape, default=0) < 0:
+        told = self.get(depth)
+        order, shape, kind, size = _arrays.get(told) or _described(told)
+        raw = self.block()
+        if len(raw) != size:
             raise malformed(f"a payload has {len(raw)} bytes for an array of shape {shape} and dtype {kind}")
-        flat = np.frombuffer(raw, np.uint8).copy().view(kind) if len(raw) else np.zeros(items, kind)
-        return flat.reshape(shape, order=order)
+        return np.ndarray(shape, kind, bytearray(raw), order=order) if size else np.zeros(shape, kind, order)
 
     def objects(self, depth: int) -> np.ndarray[Any, Any]:
         order, shape, _ = self.get(depth)
@@ -337,7 +369,7 @@ class _Reader:
         return flat.reshape(shape, order=order)
 
     def moment(self, depth: int) -> Any:
-        value = _MOMENTS[self.take(1)[0]](*self.many(depth))
+        value = _MOMENTS[self.view[self.skip(1)]](*self.many(depth))
         return value if isinstance(value, dt.timedelta | dt.timezone) else value.replace()  # checks the ranges
 
     def foreign(self, depth: int) -> Any:
@@ -350,7 +382,7 @@ class _Reader:
 
 _GET: dict[int, Callable[[_Reader, int], Any]] = {
     ord("n"): lambda _, __: None,
-    ord("b"): lambda reader, _: (False, True)[reader.take(1)[0]],
+    ord("b"): lambda reader, _: (False, True)[reader.view[reader.skip(1)]],
     ord("i"): lambda reader, _: reader.read(_NUMBER)[0],
     ord("I"): lambda reader, _: int.from_bytes(reader.block(), "little", signed=True),
     ord("f"): lambda reader, _: reader.read(_FLOAT)[0],

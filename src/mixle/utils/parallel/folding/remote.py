@@ -7,6 +7,7 @@ class of this library, and so that the checksum of a result is looked at before 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from mixle.utils.parallel.folding.faults import RemoteFault, fault_of
 from mixle.utils.parallel.folding.fold import fold_groups
 from mixle.utils.parallel.folding.shards import Chunk, Partitions, Shard, check_row_count, cut, encode_shard
 from mixle.utils.parallel.folding.tasks import Result, execute
-from mixle.utils.parallel.folding.travel import ShardRows, told
+from mixle.utils.parallel.folding.travel import ShardRows, told, unpack
 
 __all__ = [
     "Encoded",
@@ -29,6 +30,7 @@ __all__ = [
     "by_value",
     "encode_part",
     "perform",
+    "read_order",
 ]
 
 
@@ -140,6 +142,25 @@ class Order:
 
     task: Any
     shards: dict[int, tuple[int, int, bytes]]
+
+
+class _Last(threading.local):
+    """The order that a thread read last, with its frame."""
+
+    frame: Any = None
+    order: Any = None
+
+
+_last = _Last()
+
+
+def read_order(frame: bytes) -> Order:
+    """Return the order of a frame; one frame is read once for all shards that a thread runs it on."""
+    if _last.frame is not frame:
+        _last.order = unpack(frame)
+        _last.frame = frame
+    found: Order = _last.order
+    return found
 
 
 def perform(order: Order, encoded: Encoded, name: str) -> Result | None:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mixle.errors import ContractError, RowError
+from mixle.stats.label_column import LabelColumn
 from mixle.stats.table import Table
 
 __all__ = [
@@ -281,7 +282,7 @@ def pick(rows: Any, part: range) -> Any:
     """Return the rows at the positions `part` as an indexable sequence (a view of an array)."""
     if len(part) == len(rows) and part == range(len(rows)):
         return rows
-    if isinstance(rows, (np.ndarray, list, tuple, range, Table)):
+    if isinstance(rows, (np.ndarray, list, tuple, range, Table, LabelColumn)):
         return rows[part.start : part.stop : part.step]
     return [rows[i] for i in part]
 

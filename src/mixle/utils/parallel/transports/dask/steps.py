@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mixle.utils.parallel.folding.remote import Encoded, Encoding, Order, add_up, encode_part, perform
+from mixle.utils.parallel.folding.remote import Encoded, Encoding, add_up, encode_part, perform, read_order
 from mixle.utils.parallel.folding.travel import pack_results, told, unpack, unpack_results
 
 __all__ = ["encode", "fresh", "fresh_rows", "group", "head", "literal", "rows", "step", "summary", "survey", "tail"]
@@ -39,14 +39,13 @@ def step(order: bytes, encoded: Encoded) -> bytes | None:
     """Run an order on an encoded part on a worker."""
     from distributed import get_worker
 
-    read: Order = unpack(order)
-    result = perform(read, encoded, str(get_worker().name))
+    result = perform(read_order(order), encoded, str(get_worker().name))
     return None if result is None else pack_results([result], definitions=True)
 
 
 def rows(order: bytes, encoded: Encoded) -> tuple[Any, ...]:
     """Run an order that says something of each row; returns (fault, kind of rows, rows), the last one to stay here."""
-    result = perform(unpack(order), encoded, "")
+    result = perform(read_order(order), encoded, "")
     if result is None or result.error is not None:
         return None if result is None or result.error is None else told(result.error), None, None
     ragged = isinstance(result.value, list)
@@ -70,9 +69,8 @@ def tail(found: tuple[Any, ...]) -> Any:
 
 def group(order: bytes, *frames: bytes | None) -> bytes:
     """Add up a group of shards on a worker."""
-    read: Order = unpack(order)
     results = [result for frame in frames if frame is not None for result in unpack_results(frame)]
-    return pack_results(add_up(read, results), definitions=True)
+    return pack_results(add_up(read_order(order), results), definitions=True)
 
 
 def literal(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mixle.utils.parallel.folding.faults import surface
-from mixle.utils.parallel.folding.remote import Encoded, Encoding, Order, add_up, encode_part, perform
+from mixle.utils.parallel.folding.remote import Encoded, Encoding, add_up, encode_part, perform, read_order
 from mixle.utils.parallel.folding.travel import ShardRows, pack, pack_results, unpack, unpack_results
 
 __all__ = ["COLUMNS", "add", "encode_batches", "encode_parcel", "encode_rows", "plain", "rows", "run", "run_batches"]
@@ -70,7 +70,7 @@ def _encoded(encoding: bytes, index: int, read: Callable[[], Any]) -> Part:
 def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
     """Run an order on encoded parts; yields (shard, frame)."""
     _prepare()
-    read: Order = unpack(order)
+    read = read_order(order)
     for index, rows, mark, fault, shard in parts:
         result = perform(read, Encoded(index, rows, bytes(mark), fault, unpack(shard)), _name())
         if result is not None:
@@ -80,9 +80,8 @@ def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
 def add(order: bytes, frames: Iterable[bytes]) -> bytes:
     """Add up the results of a group of shards."""
     _prepare()
-    read: Order = unpack(order)
     results = [result for frame in frames for result in unpack_results(frame)]
-    return pack_results(add_up(read, results), definitions=True)
+    return pack_results(add_up(read_order(order), results), definitions=True)
 
 
 def rows(frame: bytes) -> list[Any]:
