@@ -50,7 +50,8 @@ class Keeper:
         task : list
             The reference of the packed task.
         orders : list of (int, frame, list)
-            Shard id, the shard without its rows as a frame, and the references of encoder and rows.
+            Shard id, the shard without its rows as a frame, and the references of encoder and rows; with weights the
+            frame is empty, and a third reference has it.
         shards : int
             Number of shards of the whole fold; 0 folds nothing.
         """
@@ -102,5 +103,5 @@ class Keeper:
         encoder, rows = unpack(self.fetch(refs[0])), self.fetch(refs[1])
         form = getattr(encoder, "row_form", "value")
         rows = unpack(rows).value if isinstance(rows, bytes) else partition_rows(rows, form)
-        encoded: Shard = replace(unpack(place), rows=rows).encode(shard, encoder)
+        encoded: Shard = replace(unpack(place or self.fetch(refs[2])), rows=rows).encode(shard, encoder)
         return encoded

@@ -132,7 +132,10 @@ class RayTransport(Transport):
             place = pack(rows_of(source, shard, rows=False))
             blocks = getattr(source, "blocks", ())
             rows = blocks[shard] if blocks else self.ray.put(pack(Parcel(source.shard_rows(shard)), definitions=True))
-            self._orders[shard] = (shard, place, [encoder, rows])
+            refs = [encoder, rows]
+            if source.weights is not None:  # an order goes out in each round, and these are as many as rows
+                refs, place = [*refs, self.ray.put(place)], b""
+            self._orders[shard] = (shard, place, refs)
         self.start(range(self.num_workers))
         loaded = sorted(self._round(None, self._homes()), key=lambda result: result.shard)
         for result in loaded:
@@ -307,9 +310,14 @@ def _raise_lost(lost: Mapping[int, WorkerLost]) -> None:
 
 
 def _parts(shards: Sequence[int], total: int) -> list[list[int]]:
-    """Return what goes out in one call: a shard, or a group of the fold where there are more than one."""
+    """Return what goes out in one call: half of an actor's shards, or a group of the fold if there are several.
+
+    A call costs the driver and the actor more than a shard's result does; between two halves the driver reads the first
+    while the actor works on the second.
+    """
     if total <= GROUP:
-        return [[shard] for shard in shards]
+        half = -(-len(shards) // 2)
+        return [list(part) for part in (shards[:half], shards[half:]) if part]
     groups: dict[int, list[int]] = {}
     for shard in sorted(shards):
         groups.setdefault(shard // GROUP, []).append(shard)

@@ -9,7 +9,18 @@ from mixle.utils.parallel.folding.faults import surface
 from mixle.utils.parallel.folding.remote import Encoded, Encoding, add_up, encode_part, perform, read_order
 from mixle.utils.parallel.folding.travel import ShardRows, pack, pack_results, unpack, unpack_results
 
-__all__ = ["COLUMNS", "add", "encode_batches", "encode_parcel", "encode_rows", "plain", "rows", "run", "run_batches"]
+__all__ = [
+    "COLUMNS",
+    "add",
+    "encode_batches",
+    "encode_parcel",
+    "encode_rows",
+    "plain",
+    "plain_frames",
+    "rows",
+    "run",
+    "run_batches",
+]
 
 #: An encoded part as a row of a data frame.
 COLUMNS = "part int, size long, mark binary, fault binary, shard binary"
@@ -94,9 +105,18 @@ def rows(frame: bytes) -> list[Any]:
     return found
 
 
-def plain(row: Any) -> Part:
-    """Return an encoded part from a row of a data frame."""
-    return row[0], row[1], bytes(row[2]), unpack(row[3]), bytes(row[4])
+def plain(parts: Iterable[Any]) -> Iterator[Part]:
+    """Return encoded parts from rows of a data frame, which Spark hands to workers of another kind."""
+    _prepare()
+    for part, rows, mark, fault, shard in parts:
+        yield part, rows, bytes(mark), unpack(fault), bytes(shard)
+
+
+def plain_frames(results: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
+    """Return results from rows of a data frame."""
+    _prepare()
+    for shard, frame in results:
+        yield shard, bytes(frame)
 
 
 def encode_batches(encoding: bytes, batches: Iterable[Any]) -> Iterator[Any]:

@@ -96,7 +96,8 @@ class SparkTransport(EngineTransport):
 
     def _frame_parts(self, frame: Any, encoding: bytes) -> Any:
         encode = by_value(steps.encode_batches)
-        return frame.mapInArrow(lambda batches: encode(encoding, batches), steps.COLUMNS).rdd.map(by_value(steps.plain))
+        parts = frame.mapInArrow(lambda batches: encode(encoding, batches), steps.COLUMNS).rdd
+        return parts.mapPartitions(by_value(steps.plain))
 
     @staticmethod
     def _runner(encoded: Any) -> Callable[[Any], Any]:
@@ -109,7 +110,7 @@ class SparkTransport(EngineTransport):
 
         def frames(order: Any) -> Any:
             found = frame.mapInArrow(lambda batches: run(encoding, order.value, batches), steps.FRAMES).rdd
-            return found.map(lambda row: (row[0], bytes(row[1])))
+            return found.mapPartitions(by_value(steps.plain_frames))
 
         return frames
 
