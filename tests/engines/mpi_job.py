@@ -152,9 +152,9 @@ def groups():
             model = handle.pysp_seq_initialize(estimator(), np.random.RandomState(1), 0.5)
             results = list(handle.transport.map(accumulate_task(model)))
             kinds = sorted({type(result.value).__name__ for result in results})
-            found[shards] = [short(trace(handle, estimator())), kinds]
+            found[shards] = [short(trace(handle, estimator(), 1)), kinds]
     with encoded_data(ROWS, estimator(), backend="mpi", num_shards=257, policies=[Audit(0.01)]) as handle:
-        found["257 audited"] = short(trace(handle, estimator()))
+        found["257 audited"] = short(trace(handle, estimator(), 1))
     return found
 
 

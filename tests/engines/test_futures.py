@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -261,6 +263,24 @@ def test_refusals():
     pool.shutdown()
     with pytest.raises(BackendError, match="takes no more work"):
         encoded_data(NUMBERS, est, backend="futures", client=pool)
+
+
+SCRIPT = """
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from mixle.stats import GaussianEstimator
+from mixle.utils.parallel.planner import encoded_data
+with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    encoded_data([1.0, 2.0], GaussianEstimator(), backend="futures", client=pool)
+"""
+
+
+def test_a_script_without_a_guard_is_told_what_to_write(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "BackendError: the executor broke at its first call (BrokenProcessPool" in done.stderr
+    assert 'In a script make the executor under: if __name__ == "__main__":' in done.stderr
+    assert "takes no more work" not in done.stderr
 
 
 def test_close_leaves_a_foreign_executor_running_and_nothing_behind(spawned):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import numpy as np
@@ -32,7 +34,7 @@ from engine_support import (
 
 import mixle.stats as st
 from bits import bits
-from mixle.errors import BackendError, HandleClosed, MissingPackage, RowError, SourceChanged, TaskError
+from mixle.errors import BackendError, HandleClosed, MissingPackage, RoundLosses, RowError, SourceChanged, TaskError
 from mixle.inference import optimize, seq_estimate, seq_initialize
 from mixle.stats import seq_encode, seq_log_density_sum
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
@@ -97,6 +99,26 @@ def test_partitions_are_the_shards(request, source, materialize):
     with SparkEncodedData(request.getfixturevalue(source), MIXED, materialize=materialize) as handle:
         assert (handle.num_chunks, handle.num_shards, len(handle)) == (len(SIZES), 4, sum(SIZES))
         assert trace(handle, MIXED) == local_trace()
+
+
+@pytest.mark.parametrize("materialize", [True, False])
+def test_a_frame_that_is_read_through_rows_has_the_same_bits(session, frame, materialize):
+    session.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        assert contexts.arrow_batches(frame) is None
+        with SparkEncodedData(frame, MIXED, materialize=materialize) as handle:
+            assert trace(handle, MIXED) == local_trace()
+    finally:
+        session.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
+    assert contexts.arrow_batches(frame) is not None
+
+
+def test_a_frame_that_spark_has_to_shuffle_first(session):
+    table = session.range(0, 300, 1, 2).repartition(3, "id").groupBy("id").count().selectExpr("id % 7 * 1D as x")
+    with SparkEncodedData(table, st.GaussianEstimator()) as handle:
+        assert len(handle) == 300
+        mean = handle.pysp_seq_estimate(st.GaussianEstimator(), None).mu
+    assert mean == pytest.approx(np.mean(np.arange(300) % 7))
 
 
 def test_parquet_is_read_by_the_workers(spark, tmp_path):
@@ -237,6 +259,22 @@ def test_a_users_exception_is_raised_once_with_its_type_and_place(spark):
 def test_policies_compose_and_the_report_says_what_an_audit_is(rdd, policy):
     text = check_policies(policy, lambda given: SparkEncodedData(rdd, MIXED, policies=given), local_trace(), MIXED)
     assert ("'spark' chooses itself who computes what" in text) == (policy in {"audit", "chaos", "all"})
+
+
+def test_a_partition_that_ends_its_worker_is_named_with_what_helps(spark):
+    def end(number):
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [1.0]
+
+    with pytest.raises(RoundLosses, match=r"Spark gave partition 2 up: .*out of memory.*memoryOverhead\)$"):
+        SparkEncodedData(spark.parallelize(range(3), 3).flatMap(end), st.GaussianEstimator())
+
+
+def test_a_column_that_python_has_no_value_for_is_named(session):
+    table = session.sql("select interval 3 months as age, 1.0D as x")
+    with pytest.raises(TypeError, match=r"a column of this data frame cannot travel \(.*: cast it to a number"):
+        SparkEncodedData(table, st.CompositeEstimator([st.GaussianEstimator()] * 2))
 
 
 def test_an_audit_replaces_a_statistic_that_does_not_add_up(rdd, monkeypatch):

@@ -176,7 +176,7 @@ def losses_of(cause: str, shards: Sequence[int], error: BaseException | None = N
     worker : int
         Number of the worker, if one is to blame.
     """
-    lost = WorkerLost(f"{cause}; shards {list(shards)} are missing")
+    lost = WorkerLost(f"{cause}; shards {list(shards)} are missing" if shards else cause)
     lost.worker, lost.shards, lost.cause = worker, tuple(shards), cause
     lost.__cause__ = error
     group = RoundLosses(str(lost))

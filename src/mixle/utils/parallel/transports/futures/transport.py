@@ -62,7 +62,7 @@ class FuturesTransport(Transport):
         self.source = source
         HOMES[self.job.folder] = Home(source)
         self.start([0])
-        self.shared = self._submit(is_driver, self.job.folder).result()
+        self.shared = self._first(is_driver, self.job.folder)
         if not self.shared:
             for shard in range(len(source.shards)):
                 self._write(f"shard{shard}", self._rows(shard))
@@ -139,13 +139,25 @@ class FuturesTransport(Transport):
         with os.fdopen(file, "wb") as stream:
             stream.write(data)
 
+    def _first(self, function: Callable[..., Any], *words: Any) -> Any:
+        """Return what the first call returns; if the executor breaks, say what most often keeps it from working."""
+        try:
+            return self._submit(function, *words).result()
+        except Exception as error:
+            if not _is_broken(error):
+                raise
+            raise BackendError(
+                f"the executor broke at its first call ({type(error).__name__}: {error}): its processes could not "
+                'start, or not import this package. In a script make the executor under: if __name__ == "__main__":'
+            ) from error
+
     def _submit(self, function: Callable[..., Any], *words: Any) -> Any:
         if self.executor is None:
             self.start([0])
         try:
             return self.executor.submit(function, *words)
         except RuntimeError as error:
-            if _is_broken(error):
+            if _is_broken(error) or "bootstrapping" in str(error):  # of a script without a guard: its words say it
                 raise
             raise BackendError(f"the executor takes no more work ({error}): pass a live one, {HINT}") from error
 

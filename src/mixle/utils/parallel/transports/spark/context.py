@@ -14,7 +14,7 @@ from typing import Any
 from mixle.errors import MissingPackage
 from mixle.utils.parallel.folding.backends import NEEDS
 
-__all__ = ["ANYWHERE", "context_of", "own_context", "pyspark", "stop_own"]
+__all__ = ["ANYWHERE", "arrow_batches", "context_of", "own_context", "pyspark", "stop_own"]
 
 #: As a client: the active context, or one of our own.
 ANYWHERE = object()
@@ -90,6 +90,42 @@ def own_context() -> tuple[Any, bool]:
         conf.setIfMissing("spark.master", "local[*]").setIfMissing("spark.app.name", "mixle")
         conf.setIfMissing("spark.ui.enabled", "false").setIfMissing("spark.ui.showConsoleProgress", "false")
         return SparkContext(conf=conf), True
+
+
+def arrow_batches(frame: Any) -> tuple[Any, bytes] | None:
+    """Return the partitions of a data frame as an RDD of Arrow batches, and their schema, both as bytes.
+
+    ``mapInArrow`` makes a data frame again of what its function returns, and an RDD of that frame goes through rows and
+    a second Python worker: each encoded byte is copied many times. Here it goes from the worker to where it is kept.
+
+    Returns
+    -------
+    tuple of (RDD, bytes), or None
+        None where Spark has no such RDD, or lays text out in a way that its schema does not tell.
+
+    Raises
+    ------
+    TypeError
+        For a column of a type that Arrow does not take from Spark.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark import RDD
+    from pyspark.serializers import NoOpSerializer
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if str(frame.sparkSession.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false")).lower() == "true":
+        return None
+    try:
+        schema = to_arrow_schema(frame.schema).serialize().to_pybytes()
+    except TypeError as error:
+        raise TypeError(
+            f"a column of this data frame cannot travel ({error}): cast it to a number or to text"
+        ) from error
+    try:
+        batches = frame._jdf.toArrowBatchRdd().toJavaRDD()  # noqa: SLF001 - what pyspark's own toPandas stands on
+    except Py4JError:
+        return None
+    return RDD(batches, context_of(frame), NoOpSerializer()), schema
 
 
 def stop_own(context: Any) -> None:

@@ -12,6 +12,7 @@ from mixle.utils.parallel.folding.travel import ShardRows, pack, pack_results, u
 __all__ = [
     "COLUMNS",
     "add",
+    "encode_arrow",
     "encode_batches",
     "encode_parcel",
     "encode_rows",
@@ -44,6 +45,25 @@ def encode_parcel(encoding: bytes, index: int, rows: Iterable[bytes]) -> Iterato
         return sent if isinstance(sent, ShardRows) else sent.read()
 
     yield _encoded(encoding, index, read)
+
+
+def encode_arrow(encoding: bytes, schema: bytes, index: int, batches: Iterable[bytes]) -> Iterator[Part]:
+    """Encode the Arrow batches of a partition, as the JVM wrote them, column by column."""
+
+    def read() -> Any:
+        import pyarrow as pa
+
+        kinds = pa.ipc.read_schema(pa.py_buffer(schema))
+        return _table([pa.ipc.read_record_batch(pa.py_buffer(batch), kinds) for batch in batches])
+
+    yield _encoded(encoding, index, read)
+
+
+def _table(batches: Iterable[Any]) -> Any:
+    import pyarrow as pa
+
+    held = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(held) if held else []
 
 
 def _prepare() -> None:
@@ -132,15 +152,10 @@ def run_batches(encoding: bytes, order: bytes, batches: Iterable[Any]) -> Iterat
 
 
 def _encoded_batches(encoding: bytes, batches: Iterable[Any]) -> Part:
-    import pyarrow as pa
     from pyspark import TaskContext
 
-    def read() -> Any:
-        held = [batch for batch in batches if batch.num_rows]
-        return pa.Table.from_batches(held) if held else []
-
     context: Any = TaskContext.get()
-    return _encoded(encoding, context.partitionId(), read)
+    return _encoded(encoding, context.partitionId(), lambda: _table(batches))
 
 
 def _batch(columns: list[list[Any]], schema: str) -> Any:

@@ -14,7 +14,7 @@ from mixle.utils.parallel.folding.fold import GROUP
 from mixle.utils.parallel.folding.remote import by_value
 from mixle.utils.parallel.folding.travel import pack
 from mixle.utils.parallel.transports.spark import steps
-from mixle.utils.parallel.transports.spark.context import ANYWHERE, context_of, own_context, stop_own
+from mixle.utils.parallel.transports.spark.context import ANYWHERE, arrow_batches, context_of, own_context, stop_own
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result, Task
@@ -65,22 +65,28 @@ class SparkTransport(EngineTransport):
             self.context = context_of(self._given)
         if self.context is None:
             self.context, self.owned = own_context()
+        if self._stopped:
+            raise BackendError("the Spark context of this client or collection is stopped: make a new session")
         return self.context
 
     def encode(self, source: Source, encoding: bytes) -> Iterable[Any]:
         """Encode the partitions in the executors."""
         collection = source.collection if isinstance(source, PartitionSource) else None
-        frame = hasattr(collection, "mapInArrow")
+        frame = collection if hasattr(collection, "mapInArrow") else None
         self.connect(collection)
         self._check_open()
-        encoded = self._frame_parts(collection, encoding) if frame else self._parts(source, collection, encoding)
+        direct = None if frame is None else arrow_batches(frame)
+        if frame is None:
+            encoded = self._parts(source, collection, encoding)
+        else:
+            encoded = self._frame_parts(frame, encoding) if direct is None else self._batch_parts(*direct, encoding)
         if self.materialize:
             from pyspark import StorageLevel
 
             encoded = encoded.persist(StorageLevel.MEMORY_AND_DISK)
         self._encoded = encoded
-        if frame and not self.materialize:
-            self._frames = self._frame_runner(collection, encoding)
+        if frame is not None and direct is None and not self.materialize:
+            self._frames = self._frame_runner(frame, encoding)
         else:
             self._frames = self._runner(encoded)
         found: list[Any] = self._job(encoded.map(lambda part: part[:4]))
@@ -94,7 +100,13 @@ class SparkTransport(EngineTransport):
             rows, encode = self.context.parallelize(pieces, max(1, len(pieces))), by_value(steps.encode_parcel)
         return rows.mapPartitionsWithIndex(lambda index, part: encode(encoding, index, part))
 
-    def _frame_parts(self, frame: Any, encoding: bytes) -> Any:
+    @staticmethod
+    def _batch_parts(batches: Any, schema: bytes, encoding: bytes) -> Any:
+        encode = by_value(steps.encode_arrow)
+        return batches.mapPartitionsWithIndex(lambda index, part: encode(encoding, schema, index, part))
+
+    @staticmethod
+    def _frame_parts(frame: Any, encoding: bytes) -> Any:
         encode = by_value(steps.encode_batches)
         parts = frame.mapInArrow(lambda batches: encode(encoding, batches), steps.COLUMNS).rdd
         return parts.mapPartitions(by_value(steps.plain))
@@ -209,7 +221,12 @@ def _told(error: Any, shards: list[int]) -> Exception:
     place = _TASK.search(text)
     where = f"partition {place.group(1)}" if place else "a partition"
     if _LOST.search(text):
-        return losses_of(f"Spark gave {where} up: executors were lost again and again", shards, error)
+        return losses_of(
+            f"Spark gave {where} up: an executor, or its Python worker, ended again and again (often out of memory: "
+            "take more and smaller partitions, or raise spark.executor.memoryOverhead)",
+            shards,
+            error,
+        )
     cause = next((line for line in lines if "Caused by" in line or _is_python(line)), lines[0] if lines else text)
     return TaskError(f"Spark could not compute {where}: {cause:.500}; start from the executor's log")
 
