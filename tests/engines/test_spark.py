@@ -273,7 +273,7 @@ def test_a_partition_that_ends_its_worker_is_named_with_what_helps(spark):
 
 def test_a_column_that_python_has_no_value_for_is_named(session):
     table = session.sql("select interval 3 months as age, 1.0D as x")
-    with pytest.raises(TypeError, match=r"a column of this data frame cannot travel \(.*: cast it to a number"):
+    with pytest.raises(TypeError, match=r"a column of this data frame cannot travel \(.*; cast it to a number"):
         SparkEncodedData(table, st.CompositeEstimator([st.GaussianEstimator()] * 2))
 
 

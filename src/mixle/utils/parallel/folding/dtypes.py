@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from mixle.errors import PayloadError
 
-__all__ = ["describe", "dtype_of", "is_plain", "malformed"]
+__all__ = ["REMEMBERED", "array_of", "describe", "dtype_of", "is_plain", "malformed"]
+
+REMEMBERED = 256  # descriptions at most, and blocks that stand for constant tuples
 
 _PLAIN = re.compile(r"[<>|=]?[biufcSUVmM]\d+(\[[a-zA-Z0-9/]+\])?|[<>|=]?[mM]8(\[[a-zA-Z0-9/]+\])?|\|?b1|\?")
 _dtypes: dict[str, np.dtype[Any]] = {name: np.dtype(name) for name in ("<f8", "<i8", "|b1", "|u1", "<u8", "<i4")}
@@ -51,3 +54,20 @@ def dtype_of(description: Any) -> np.dtype[Any]:
     fields = [(dtype_of(base), shape) if shape else dtype_of(base) for base, shape in formats]
     spec: Any = {"names": list(names), "formats": fields, "offsets": list(offsets), "itemsize": itemsize}
     return np.dtype(spec, align=aligned)  # type: ignore[no-any-return]
+
+
+_arrays: dict[Any, tuple[Any, tuple[int, ...], np.dtype[Any], int]] = {}
+
+
+def array_of(told: Any) -> tuple[Any, tuple[int, ...], np.dtype[Any], int]:
+    """Return order, shape, dtype and bytes of an array from what stands before it: ``(order, shape, description)``."""
+    found = _arrays.get(told)
+    if found is None:
+        order, shape, description = told
+        kind = dtype_of(description)
+        if kind.hasobject or min(shape, default=0) < 0:
+            raise malformed(f"a payload has an array of shape {shape} and dtype {kind}")
+        if len(_arrays) >= REMEMBERED:
+            _arrays.clear()
+        found = _arrays[told] = order, shape, kind, math.prod(shape) * kind.itemsize
+    return found

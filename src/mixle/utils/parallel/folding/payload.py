@@ -8,7 +8,6 @@ name. Other values travel as a pickle inside the same frame where both ends say 
 from __future__ import annotations
 
 import datetime as dt
-import math
 import pickle
 import struct
 import zlib
@@ -18,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mixle.errors import AlteredPayload, PayloadError
-from mixle.utils.parallel.folding.dtypes import describe, dtype_of, is_plain, malformed
+from mixle.utils.parallel.folding.dtypes import REMEMBERED, array_of, describe, is_plain, malformed
 from mixle.utils.parallel.folding.named import name_of, named, register_namedtuple
 
 __all__ = ["HEAD_SIZE", "MAGIC", "decode", "encode", "encode_bytes", "is_frame", "is_plain", "register_namedtuple"]
@@ -32,7 +31,6 @@ HEAD_SIZE = PREFIX.size + CRC.size
 DEPTH = 200
 INLINE = 4096  # smaller arrays are copied into the stream, larger ones stay buffers of their own
 CONSTANT = 96  # bytes from which on a tuple of text and numbers is written as a block, which readers remember
-REMEMBERED = 256  # such blocks at most
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -259,19 +257,6 @@ _PUT: dict[type[Any], Callable[[_Writer, Any, int], None]] = {
 
 
 _known: dict[bytes, Any] = {}
-_arrays: dict[Any, tuple[Any, tuple[int, ...], np.dtype[Any], int]] = {}
-
-
-def _described(told: Any) -> tuple[Any, tuple[int, ...], np.dtype[Any], int]:
-    """Return order, shape, dtype and bytes of an array from what stands before it."""
-    order, shape, description = told
-    kind = dtype_of(description)
-    if kind.hasobject or min(shape, default=0) < 0:
-        raise malformed(f"a payload has an array of shape {shape} and dtype {kind}")
-    if len(_arrays) >= REMEMBERED:
-        _arrays.clear()
-    found = _arrays[told] = order, shape, kind, math.prod(shape) * kind.itemsize
-    return found
 
 
 class _Reader:
@@ -354,7 +339,7 @@ class _Reader:
 
     def array(self, depth: int) -> np.ndarray[Any, Any]:
         told = self.get(depth)
-        order, shape, kind, size = _arrays.get(told) or _described(told)
+        order, shape, kind, size = array_of(told)
         raw = self.block()
         if len(raw) != size:
             raise malformed(f"a payload has {len(raw)} bytes for an array of shape {shape} and dtype {kind}")

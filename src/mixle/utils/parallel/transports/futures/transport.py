@@ -148,7 +148,7 @@ class FuturesTransport(Transport):
                 raise
             raise BackendError(
                 f"the executor broke at its first call ({type(error).__name__}: {error}): its processes could not "
-                'start, or not import this package. In a script make the executor under: if __name__ == "__main__":'
+                'start, or not import this package; in a script make the executor under if __name__ == "__main__":'
             ) from error
 
     def _submit(self, function: Callable[..., Any], *words: Any) -> Any:

@@ -119,7 +119,7 @@ def arrow_batches(frame: Any) -> tuple[Any, bytes] | None:
         schema = to_arrow_schema(frame.schema).serialize().to_pybytes()
     except TypeError as error:
         raise TypeError(
-            f"a column of this data frame cannot travel ({error}): cast it to a number or to text"
+            f"a column of this data frame cannot travel ({error}); cast it to a number or to text"
         ) from error
     try:
         batches = frame._jdf.toArrowBatchRdd().toJavaRDD()  # noqa: SLF001 - what pyspark's own toPandas stands on

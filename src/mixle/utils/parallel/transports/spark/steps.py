@@ -9,31 +9,14 @@ from mixle.utils.parallel.folding.faults import surface
 from mixle.utils.parallel.folding.remote import Encoded, Encoding, add_up, encode_part, perform, read_order
 from mixle.utils.parallel.folding.travel import ShardRows, pack, pack_results, unpack, unpack_results
 
-__all__ = [
-    "COLUMNS",
-    "add",
-    "encode_arrow",
-    "encode_batches",
-    "encode_parcel",
-    "encode_rows",
-    "plain",
-    "plain_frames",
-    "rows",
-    "run",
-    "run_batches",
-]
-
-#: An encoded part as a row of a data frame.
-COLUMNS = "part int, size long, mark binary, fault binary, shard binary"
-#: A result as a row of a data frame.
-FRAMES = "shard int, frame binary"
+__all__ = ["Part", "add", "encode_parcel", "encode_rows", "encoded", "prepare", "rows", "run"]
 
 Part = tuple[int, int, bytes, Any, bytes]
 
 
 def encode_rows(encoding: bytes, index: int, rows: Iterable[Any]) -> Iterator[Part]:
     """Encode the rows of a partition."""
-    yield _encoded(encoding, index, lambda: list(rows))
+    yield encoded(encoding, index, lambda: list(rows))
 
 
 def encode_parcel(encoding: bytes, index: int, rows: Iterable[bytes]) -> Iterator[Part]:
@@ -44,29 +27,10 @@ def encode_parcel(encoding: bytes, index: int, rows: Iterable[bytes]) -> Iterato
         sent = unpack(data)
         return sent if isinstance(sent, ShardRows) else sent.read()
 
-    yield _encoded(encoding, index, read)
+    yield encoded(encoding, index, read)
 
 
-def encode_arrow(encoding: bytes, schema: bytes, index: int, batches: Iterable[bytes]) -> Iterator[Part]:
-    """Encode the Arrow batches of a partition, as the JVM wrote them, column by column."""
-
-    def read() -> Any:
-        import pyarrow as pa
-
-        kinds = pa.ipc.read_schema(pa.py_buffer(schema))
-        return _table([pa.ipc.read_record_batch(pa.py_buffer(batch), kinds) for batch in batches])
-
-    yield _encoded(encoding, index, read)
-
-
-def _table(batches: Iterable[Any]) -> Any:
-    import pyarrow as pa
-
-    held = [batch for batch in batches if batch.num_rows]
-    return pa.Table.from_batches(held) if held else []
-
-
-def _prepare() -> None:
+def prepare() -> None:
     """Spare this worker what Spark would do before and after each task for all that is imported.
 
     Importers of zip files are forgotten; they are made again from what was read, when they are needed: Spark
@@ -91,16 +55,17 @@ def _prepare() -> None:
 _imported: dict[int, int] = {}
 
 
-def _encoded(encoding: bytes, index: int, read: Callable[[], Any]) -> Part:
-    _prepare()
+def encoded(encoding: bytes, index: int, read: Callable[[], Any]) -> Part:
+    """Return the part that `read` reads, encoded; whatever goes wrong is its fault."""
+    prepare()
     how: Encoding = unpack(encoding)
-    encoded = encode_part(how, index, read)
-    return (*encoded.summary, pack(encoded.shard, definitions=True))
+    part = encode_part(how, index, read)
+    return (*part.summary, pack(part.shard, definitions=True))
 
 
 def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
     """Run an order on encoded parts; yields (shard, frame)."""
-    _prepare()
+    prepare()
     read = read_order(order)
     for index, rows, mark, fault, shard in parts:
         result = perform(read, Encoded(index, rows, bytes(mark), fault, unpack(shard)), _name())
@@ -110,7 +75,7 @@ def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:
 
 def add(order: bytes, frames: Iterable[bytes]) -> bytes:
     """Add up the results of a group of shards."""
-    _prepare()
+    prepare()
     results = [result for frame in frames for result in unpack_results(frame)]
     return pack_results(add_up(read_order(order), results), definitions=True)
 
@@ -123,48 +88,6 @@ def rows(frame: bytes) -> list[Any]:
             raise surface(result.error, result.shard)
         found += result.value.tolist() if getattr(result.value, "ndim", 0) == 1 else list(result.value)
     return found
-
-
-def plain(parts: Iterable[Any]) -> Iterator[Part]:
-    """Return encoded parts from rows of a data frame, which Spark hands to workers of another kind."""
-    _prepare()
-    for part, rows, mark, fault, shard in parts:
-        yield part, rows, bytes(mark), unpack(fault), bytes(shard)
-
-
-def plain_frames(results: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
-    """Return results from rows of a data frame."""
-    _prepare()
-    for shard, frame in results:
-        yield shard, bytes(frame)
-
-
-def encode_batches(encoding: bytes, batches: Iterable[Any]) -> Iterator[Any]:
-    """Encode the Arrow batches of a partition, column by column."""
-    index, rows, mark, fault, shard = _encoded_batches(encoding, batches)
-    yield _batch([[index], [rows], [mark], [pack(fault, definitions=True)], [shard]], COLUMNS)
-
-
-def run_batches(encoding: bytes, order: bytes, batches: Iterable[Any]) -> Iterator[Any]:
-    """Encode the Arrow batches of a partition and run an order on them."""
-    found = list(run(order, [_encoded_batches(encoding, batches)]))
-    yield _batch([[shard for shard, _ in found], [frame for _, frame in found]], FRAMES)
-
-
-def _encoded_batches(encoding: bytes, batches: Iterable[Any]) -> Part:
-    from pyspark import TaskContext
-
-    context: Any = TaskContext.get()
-    return _encoded(encoding, context.partitionId(), lambda: _table(batches))
-
-
-def _batch(columns: list[list[Any]], schema: str) -> Any:
-    import pyarrow as pa
-
-    kinds = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
-    fields = [field.split() for field in schema.split(", ")]
-    arrays = [pa.array(column, kinds[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
 
 
 def _name() -> str:

@@ -13,7 +13,7 @@ from mixle.utils.parallel.folding.engine import EngineTransport, PartitionSource
 from mixle.utils.parallel.folding.fold import GROUP
 from mixle.utils.parallel.folding.remote import by_value
 from mixle.utils.parallel.folding.travel import pack
-from mixle.utils.parallel.transports.spark import steps
+from mixle.utils.parallel.transports.spark import batches, steps
 from mixle.utils.parallel.transports.spark.context import ANYWHERE, arrow_batches, context_of, own_context, stop_own
 
 if TYPE_CHECKING:
@@ -101,15 +101,15 @@ class SparkTransport(EngineTransport):
         return rows.mapPartitionsWithIndex(lambda index, part: encode(encoding, index, part))
 
     @staticmethod
-    def _batch_parts(batches: Any, schema: bytes, encoding: bytes) -> Any:
-        encode = by_value(steps.encode_arrow)
-        return batches.mapPartitionsWithIndex(lambda index, part: encode(encoding, schema, index, part))
+    def _batch_parts(held: Any, schema: bytes, encoding: bytes) -> Any:
+        encode = by_value(batches.encode_arrow)
+        return held.mapPartitionsWithIndex(lambda index, part: encode(encoding, schema, index, part))
 
     @staticmethod
     def _frame_parts(frame: Any, encoding: bytes) -> Any:
-        encode = by_value(steps.encode_batches)
-        parts = frame.mapInArrow(lambda batches: encode(encoding, batches), steps.COLUMNS).rdd
-        return parts.mapPartitions(by_value(steps.plain))
+        encode = by_value(batches.encode_batches)
+        parts = frame.mapInArrow(lambda part: encode(encoding, part), batches.COLUMNS).rdd
+        return parts.mapPartitions(by_value(batches.plain))
 
     @staticmethod
     def _runner(encoded: Any) -> Callable[[Any], Any]:
@@ -118,11 +118,11 @@ class SparkTransport(EngineTransport):
 
     @staticmethod
     def _frame_runner(frame: Any, encoding: bytes) -> Callable[[Any], Any]:
-        run = by_value(steps.run_batches)
+        run = by_value(batches.run_batches)
 
         def frames(order: Any) -> Any:
-            found = frame.mapInArrow(lambda batches: run(encoding, order.value, batches), steps.FRAMES).rdd
-            return found.mapPartitions(by_value(steps.plain_frames))
+            found = frame.mapInArrow(lambda part: run(encoding, order.value, part), batches.FRAMES).rdd
+            return found.mapPartitions(by_value(batches.plain_frames))
 
         return frames
 
