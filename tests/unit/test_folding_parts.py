@@ -20,7 +20,7 @@ from mixle.utils.parallel.folding import backends, build, payload, registry, tas
 from mixle.utils.parallel.folding.faults import RemoteFault, closed_error, fault_of, load_error, surface
 from mixle.utils.parallel.folding.finite import all_finite
 from mixle.utils.parallel.folding.fold import EStep
-from mixle.utils.parallel.folding.inputs import check_reading, check_rows, choose_encoder
+from mixle.utils.parallel.folding.inputs import check_reading, check_rows, choose_encoder, is_cluster_collection
 from mixle.utils.parallel.folding.named import name_of, named
 from mixle.utils.parallel.folding.refusals import check_retirable
 from mixle.utils.parallel.folding.registry import encoded_data, register_transport
@@ -314,6 +314,21 @@ def test_rows_are_read_by_the_family_they_were_encoded_for():
         ContractError, match=r"^these rows were encoded for Composite\(Gaussian, Categorical\), the estim"
     ):
         check_reading(encoder(pair), st.GaussianEstimator())
+    foreign = st.CompositeEstimator((st.GaussianEstimator(), st.CategoricalEstimator())).accumulator_factory().make()
+    mixed = foreign.acc_to_encoder()
+    mixed.encoders = (mixed.encoders[0], PlainEncoder())
+    check_reading(mixed, st.GaussianEstimator())  # what a user's own encoder reads is not known
+
+
+def test_the_class_of_a_collection_is_no_collection():
+    class Held:
+        def mapPartitions(self, function):
+            raise NotImplementedError
+
+    assert is_cluster_collection(Held())
+    assert not is_cluster_collection(Held)
+    with pytest.raises(TypeError, match=r"^here: .*Held is a collection of a cluster: pass backend= with the name of"):
+        check_rows(Held(), "here")
 
 
 def test_a_row_error_that_names_no_row_of_its_piece_is_raised_as_it_is():

@@ -180,6 +180,12 @@ def test_a_start_needs_as_many_rows_as_components(rows, weights, words):
         handle.pysp_seq_initialize(Components(), 0, 0.5)
 
 
+def test_a_start_without_columns_to_seed_from_keeps_the_rows_that_are_drawn():
+    handle = handle_over(LocalTransport(), numbers())
+    plain = handle.pysp_seq_initialize(PlainEstimator(), 3, 0.3)
+    assert handle.pysp_seq_initialize(Components(), 3, 0.3).bits() == plain.bits()
+
+
 def test_a_start_of_too_many_components_says_how_many_columns_were_read():
     class Matrix(PlainEncoder):
         def seq_encode(self, rows):

@@ -147,6 +147,8 @@ def test_text_that_cannot_be_put_in_place_leaves_no_file_behind(monkeypatch, tmp
 def test_a_throughput_is_no_truth_value():
     with pytest.raises(TypeError, match=r"^throughput must be a number, not True$"):
         devices.DeviceSpec("a", throughput=True)
+    told = devices.DeviceSpec("a", throughput=np.float32(2.5)).throughput
+    assert (type(told), told) == (float, 2.5)
 
 
 # What a model costs

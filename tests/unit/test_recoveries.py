@@ -14,6 +14,7 @@ from mixle.utils.parallel.policies import speculate
 from mixle.utils.parallel.policies.assignment import level, spread
 from mixle.utils.parallel.policies.exchange import Waves, open_exchange
 from mixle.utils.parallel.policies.losses import RoundReceipt
+from mixle.utils.parallel.policies.recovery import Recovery
 from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.policies.speculate import Backups, Difference, Late, differ
 
@@ -515,6 +516,45 @@ def test_second_computations_of_a_lost_worker_are_missing_and_it_is_settled():
     assert sorted(told[:6]) == [(shard, False) for shard in range(6)]
     assert told[6:] == [(0, True)]
     assert (policy.last.failed, policy.failures) == ({1}, {1: 1})
+
+
+def test_second_computations_that_a_transport_forgets_are_missing():
+    crew = Crew(2)
+    crew.dispatch = lambda task, given: iter(
+        [result(shard, worker) for worker, shards in given.items() for shard in shards if len(shards) == 3 or shard]
+    )
+    policy = Retry(3).over(crew)
+    told = [(one.shard, one.receipt.get("second", False)) for one in policy.map_beside(TASK, {1: [0, 2]})]
+    assert sorted(told) == [*((0, False), (1, False), (2, False)), (2, True), *((3, False), (4, False), (5, False))]
+
+
+def test_of_two_results_of_a_shard_the_first_is_used_and_the_second_compared():
+    policy, receipt = Retry(2).over(Crew(2)), RoundReceipt()
+    policy.up = {0, 1}
+    recovery = Recovery(policy, TASK, {0: [3, 0, 4], 1: [3, 4, 1]}, receipt, everything=False)
+    assert [recovery._take(result(3, 0)), recovery._take(result(4, 1)), recovery._take(result(0, 0))] == [True] * 3
+    assert (receipt.backed_up, receipt.reused) == ({3, 4}, {0})
+    assert (recovery.owed, recovery.todo) == ({0: [4], 1: [3, 1]}, {1})
+    assert not recovery._take(result(3, 1, 2.0))
+    assert not recovery._take(result(4, 0))
+    assert not recovery._take(result(0, 0, 5.0))  # nobody owed it twice: what was used is not kept
+    assert policy.differences == [Difference(3, 0, 1, "value")]
+    assert recovery.owed == {0: [], 1: [1]}
+
+
+def test_processes_of_ranks_that_are_being_started_are_waited_for(caplog):
+    caplog.set_level("INFO", "mixle")
+    crew = Crew(2)
+    crew.live, crew.processes = lambda: [0, 1], lambda: {0: "one", 1: "two"}
+    policy = Retry(2).over(crew)
+    assert policy.processes() == {0: "one", 1: "two"}
+    policy.up, policy.unborn = {0}, {1}
+    assert policy.processes() == {0: "one", 1: "two"}
+    assert (crew.started, policy.up, policy.unborn) == ([[1]], {0, 1}, set())
+    assert [record.message for record in caplog.records] == ["worker 1 was started again"]
+    crew.closed, policy.unborn = True, {1}
+    assert policy.processes() == {0: "one", 1: "two"}
+    assert crew.started == [[1]]
 
 
 def test_a_dispatch_adds_its_losses_to_those_of_the_round():

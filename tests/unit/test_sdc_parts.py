@@ -199,6 +199,21 @@ def test_a_flipped_bit_that_leaves_the_statistic_as_it_is_ends_no_check_of_model
         assert found.mend(task, {1: replace(computed(task, 1), receipt=told)}, number + 1) == []
 
 
+def test_a_worker_that_keeps_another_model_is_replaced_by_the_driver():
+    def elsewhere_started(task, shard):
+        result = computed(task, shard)
+        return replace(result, receipt={**result.receipt, "model": 17}, weight=result.weight + 1.0)
+
+    task, found, _ = intake(elsewhere_started, computed)
+    found.opaque.add(type(START))  # as after equal bits by chance
+    results = {1: elsewhere_started(task, 1)}
+    (alarm,) = found.mend(task, results, 2)
+    assert (alarm.check, alarm.outcome) == ("model", "computed by the driver")
+    assert results[1].weight == computed(task, 1).weight
+    assert found.opaque == set()
+    assert found.model is not None
+
+
 def test_of_a_worker_with_another_model_no_second_computation_is_believed():
     """It says so with the last of its shards only."""
     task, found, _ = intake(computed, None)
