@@ -396,6 +396,13 @@ def test_arrays_inside_a_model_are_told_by_type_shape_and_numbers(wrap):
     assert None not in told
 
 
+def test_a_table_of_plain_values_is_told_by_its_keys_and_values():
+    tables = [{"a": 1.0, "b": None}, {"a": 1.5, "b": None}, {"a": 1.0, "c": None}, {"a": 1.0}, {}, {("a",): 1.0}]
+    digests = [model_digest(table) for table in tables]
+    assert len(set(digests)) == len(tables)
+    assert [model_digest(dict(table)) for table in tables] == digests
+
+
 def test_what_a_model_keeps_for_later_is_no_part_of_it():
     one, other = (st.GaussianDistribution(0.0, 1.0) for _ in range(2))
     one.__dict__["_cached_something"] = 3

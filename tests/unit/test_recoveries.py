@@ -528,6 +528,20 @@ def test_second_computations_that_a_transport_forgets_are_missing():
     assert sorted(told) == [*((0, False), (1, False), (2, False)), (2, True), *((3, False), (4, False), (5, False))]
 
 
+def test_second_computations_are_waited_for_while_a_worker_is_being_started():
+    crew = Crew(2)
+    first = Scripted(*(result(shard, shard % 2) for shard in range(6)))
+    scripts = [first, Scripted(None, result(2, 1), None, None, result(0, 1))]
+    given = []
+    crew.live, crew.begin = list, lambda task, assignment: given.append(assignment) or scripts.pop(0)
+    policy = Retry(3).over(crew)
+    policy.unborn = {7}
+    told = [(one.shard, one.receipt.get("second", False)) for one in policy.map_beside(TASK, {1: [0, 2]})]
+    assert told == [*((shard, False) for shard in range(6)), (2, True), (0, True)]
+    assert given == [{0: [0, 2, 4], 1: [1, 3, 5]}, {1: [0, 2]}]
+    assert first.closed == 1
+
+
 def test_of_two_results_of_a_shard_the_first_is_used_and_the_second_compared():
     policy, receipt = Retry(2).over(Crew(2)), RoundReceipt()
     policy.up = {0, 1}

@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixle.errors import RowError
+from mixle.stats.identities import current
 from mixle.utils.parallel.folding import draws as drawing
 from mixle.utils.parallel.folding.build import build_key
+from mixle.utils.parallel.folding.digests import rows_digest
 from mixle.utils.parallel.folding.draws import draws
 from mixle.utils.parallel.folding.shards import Strided, cut, encode_shard, pick
 from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Initialize, Sample, Score, execute
@@ -121,6 +124,27 @@ def test_a_score_of_the_wrong_shape_is_refused():
 
     result = execute(Score(Wrong(0.0, 1.0)), shard_of(numbers(4)))
     assert "returned shape (4, 1) for 4 rows" in result.error.message
+
+
+def test_a_checked_e_step_tells_the_digest_of_its_rows_and_what_the_identities_found():
+    class Watched(PlainAccumulator):
+        def seq_update(self, x, weights, estimate):
+            super().seq_update(x, weights, estimate)
+            if (watch := current()) is not None:
+                watch.worst = max(watch.worst, float(x[0]))
+
+    class Estimator(PlainEstimator):
+        def accumulator_factory(self):
+            return SimpleNamespace(make=Watched)
+
+    shard = shard_of([2.5, 4.5, 1.0, 3.0], sub_chunks=2)  # rows 0 and 2, then 1 and 3
+    told = execute(Accumulate(Estimator(), None, True, 0), shard).receipt
+    assert (told["rows"], told["identities"]) == (rows_digest(shard), 4.5)
+    clean = execute(Accumulate(PlainEstimator(), None, True, 0), shard).receipt
+    assert clean["rows"] == rows_digest(shard)
+    assert "identities" not in clean
+    unchecked = execute(Accumulate(Estimator(), None), shard).receipt
+    assert {"rows", "identities"}.isdisjoint(unchecked)
 
 
 def test_sampling_finds_the_smallest_draws_wherever_rows_live():
