@@ -94,6 +94,18 @@ def test_a_build_without_openblas_has_a_key_too(monkeypatch):
     assert build._core_name() == ""
     monkeypatch.setattr(build.ctypes, "CDLL", lambda path: SimpleNamespace(openblas_get_corename=lambda: b"Mill\xff"))
     assert build._core_name() == "Mill\N{REPLACEMENT CHARACTER}"
+    opened = []
+    monkeypatch.setattr(build.ctypes, "CDLL", lambda path: opened.append(path) or SimpleNamespace())
+    assert build._core_name() == ""
+    assert opened == [sys.modules["numpy._core._multiarray_umath"].__file__]
+    names = ["scipy_openblas_get_corename64_", "scipy_openblas_get_corename"]
+    names += ["openblas_get_corename64_", "openblas_get_corename"]
+    for i, name in enumerate(names):
+        found = {other: lambda other=other: other.encode() for other in names[i:]}
+        monkeypatch.setattr(build.ctypes, "CDLL", lambda path, found=found: SimpleNamespace(**found))
+        assert build._core_name() == name
+    monkeypatch.setattr(build.ctypes, "CDLL", lambda path: SimpleNamespace(openblas_get_corename=lambda: None))
+    assert build._core_name() == ""
 
 
 def test_policies_that_refuse_a_transport_close_it(registered):

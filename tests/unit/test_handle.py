@@ -91,6 +91,16 @@ def test_one_pass_returns_statistic_and_score():
     assert np.isnan(handle.estep(PlainEstimator(), None).log_density)
 
 
+def test_what_streams_is_not_scored():
+    class Unscored(PlainModel):
+        def seq_log_density(self, x):
+            raise AssertionError("nobody asked for it")
+
+    handle = handle_over(LocalTransport(), numbers())
+    nobs, value = handle.pysp_stream_accumulate(PlainEstimator(), Unscored(0.0, 1.0))
+    assert (nobs, value) == handle.pysp_stream_accumulate(PlainEstimator(), None)
+
+
 def test_the_m_step_is_given_the_total_weight_and_may_keep_empty_components():
     class Keeping(PlainEstimator):
         def keep_empty(self, model, previous, value):
@@ -303,9 +313,11 @@ def test_a_users_error_outranks_losses_and_names_them():
 
 
 def test_a_transport_must_deliver_every_shard_once():
-    with pytest.raises(RuntimeError, match="delivered shard 1 twice"):
+    once = "its map must yield one Result per shard"
+    with pytest.raises(RuntimeError, match=f"^transport 'transport' delivered shard 1 twice in one round; {once}$"):
         run_round(ScriptedTransport(results(1, 1), {1: 1}), Score(None))
-    with pytest.raises(RuntimeError, match=r"no result for shards \[0, 2\]"):
+    words = rf"^transport 'transport' delivered no result for shards \[0, 2\]; {once}, or raise RoundLosses$"
+    with pytest.raises(RuntimeError, match=words):
         run_round(ScriptedTransport(results(1), {0: 1, 1: 1, 2: 1}), Score(None))
 
 
@@ -469,13 +481,13 @@ def test_a_handle_is_told_by_structure():
 
 def test_the_base_class_documents_and_does_nothing():
     with EncodedDataHandle() as base:
-        for call in (
-            lambda: base.pysp_seq_log_density_sum(None),
-            lambda: base.pysp_seq_estimate(None, None),
-            lambda: base.pysp_seq_initialize(None, None, 0.1),
-            lambda: base.pysp_stream_accumulate(None, None),
+        for call, verb in (
+            (lambda: base.pysp_seq_log_density_sum(None), "score"),
+            (lambda: base.pysp_seq_estimate(None, None), "estimate"),
+            (lambda: base.pysp_seq_initialize(None, None, 0.1), "initialize"),
+            (lambda: base.pysp_stream_accumulate(None, None), "accumulate"),
         ):
-            with pytest.raises(NotImplementedError):
+            with pytest.raises(NotImplementedError, match=f"^EncodedDataHandle does not {verb}$"):
                 call()
 
 
