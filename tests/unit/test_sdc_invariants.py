@@ -317,6 +317,18 @@ def test_a_chain_that_ends_in_a_state_has_no_other_sums_than_its_counts():
     assert rounds.invariants.total_residual(rounds.estimator, results[0].value) is None
 
 
+def test_the_terms_of_sequences_are_their_elements():
+    for name in ("hidden markov", "latent dirichlet allocation"):
+        _, _, results = begun(name)
+        value = results[0].value
+        counts = getattr(value, "state_counts", getattr(value, "topic_counts", None))
+        assert checks._terms(results[0]) == int(counts.sum()) > results[0].rows
+        assert checks._terms(replace(results[0], rows=10**6)) == 10**6
+        counts[0] = math.nan
+        assert checks._terms(results[0]) == results[0].rows
+    assert checks._terms(Result(0, 7, 7.0, None, None)) == 7
+
+
 # Right-hand sides
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from mixle.errors import CorruptedRows
 from mixle.stats import GaussianEstimator, MixtureEstimator
+from mixle.utils.parallel.folding.digests import sealed
 from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.folding.tasks import Accumulate, execute
@@ -168,7 +169,25 @@ def test_first_encoding_that_two_others_contradict_is_the_wrong_one():
     assert found.contest(task, {1: computed(task, 1)}, 2) == []
     assert found.mend(task, {1: computed(task, 1)}, 2) == []
     (alarm,) = found.contest(task, {1: corrupted(task, 1)}, 2)
-    assert alarm.outcome == "its second computation was dropped"
+    assert str(alarm) == "round 2, shard 1, worker 0: rows: its second computation was dropped"
+    assert found.transport.dropped == [(1, 0)]
+
+
+def test_the_sha256_of_rows_is_taken_where_they_live():
+    class Told(Pool):
+        def map(self, task):
+            for shard in self.sizes:
+                yield execute(task, make_source(ROWS, ENCODER, Strided(2), 1, None, EST).encode(shard), 0)
+
+    pool = Told(computed)
+    found = Intake(pool, None)
+    found.seal()
+    held = {shard: make_source(ROWS, ENCODER, Strided(2), 1, None, EST).encode(shard) for shard in (0, 1)}
+    assert found.seals == {shard: sealed(one) for shard, one in held.items()}
+    assert all(len(one) == 64 for one in found.seals.values())
+    pool.map = lambda task: iter([replace(computed(task, 0), value=None), replace(computed(task, 1), error="lost")])
+    found.seal()
+    assert found.seals == {}
 
 
 def test_model_whose_pickle_differs_everywhere_is_not_looked_at_any_more():
