@@ -290,6 +290,17 @@ def test_what_no_writer_writes_is_told_in_words(body, words):
     assert refused(PayloadError, decode, sealed(body)) == words
 
 
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [(0, bytes([7, 228, 12, 99])), (1, bytes([25, 0, 0, 0, 0, 0])), (2, bytes([7, 228, 2, 30, 0, 0, 0, 0, 0, 0]))],
+    ids=["date", "time", "datetime"],
+)
+def test_a_moment_that_no_calendar_or_clock_shows_is_refused(kind, state):
+    count = struct.pack("<Q", 1)
+    with pytest.raises(PayloadError, match=r"^a payload cannot be decoded: "):
+        decode(sealed(b"t" + bytes([kind]) + count + b"B" + struct.pack("<Q", len(state)) + state))
+
+
 def test_what_has_no_place_is_told_in_words():
     assert refused(PayloadError, encode, Custom(1)) == (
         f"a value of type {__name__}.Custom has no place in a payload; plain data and arrays do (register_namedtuple "
