@@ -45,7 +45,7 @@ from mixle.utils.parallel.folding.handle import EncodedDataHandle, EncodedFold, 
 from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.round import run_round
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
-from mixle.utils.parallel.folding.tasks import Result, Score
+from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score
 from mixle.utils.parallel.transports.local import LocalEncodedData, LocalTransport
 
 
@@ -233,6 +233,8 @@ def test_what_is_no_model_or_estimator_is_refused_before_work(call, words):
 
 
 class Trouble(Exception):
+    """Happens."""
+
     def __init__(self, code, where):
         super().__init__(code, where)
         self.code = code
@@ -276,6 +278,8 @@ def test_a_surfaced_exception_keeps_what_the_users_carried():
         handle_over(LocalTransport(), [1.0]).pysp_seq_log_density_sum(FailingModel(1.0, Trouble(7, "here")))
     assert caught.value.code == 7
     assert caught.value.args == (7, "here")
+    kind = type(caught.value)
+    assert (kind.__name__, kind.__module__, kind.__doc__) == ("Trouble", __name__, "Happens.")
 
 
 def test_a_row_error_reads_the_same_on_every_backend_and_names_the_row():
@@ -670,6 +674,14 @@ def test_more_shards_than_a_group_holds_are_added_up_in_place(shards, verb):
     assert transport.asked == [verb]
     assert handle.pysp_seq_log_density_sum(model) == plain.pysp_seq_log_density_sum(model)
     assert transport.asked == [verb, "map"]
+
+
+def test_groups_are_added_up_only_on_request():
+    transport = Grouping()
+    handle_over(transport, numbers(9))
+    run_round(transport, Accumulate(PlainEstimator(), None))
+    run_round(transport, Accumulate(PlainEstimator(), None), groups=True)
+    assert transport.asked == ["map", "groups"]
 
 
 def test_what_a_policy_hands_on_adds_up_no_groups():
