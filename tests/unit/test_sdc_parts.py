@@ -139,6 +139,27 @@ def test_other_rows_are_dropped_and_the_shard_is_computed_again():
     assert found.sound(results[1])
 
 
+@pytest.mark.parametrize("seal", [None, "0" * 64])
+def test_a_fresh_copy_is_believed_if_it_has_the_sha256_of_the_first_encoding(seal):
+    asked = []
+
+    def fresh(task, shard):
+        asked.append((type(task).__name__, shard))
+        return computed(task, shard)
+
+    task, found, results = intake(fresh, computed)
+    held = make_source(ROWS, ENCODER, Strided(2), 1, None, EST).encode(1)
+    found.seals = {0: "0" * 64, 1: sealed(held) if seal is None else seal}
+    results[1] = corrupted(task, 1)
+    (alarm,) = found.mend(task, results, 2)
+    assert alarm.outcome == ("computed by the driver" if seal else "computed again from a fresh copy")
+    assert asked == [("Accumulate", 1), ("Apply", 1)]
+    asked.clear()
+    results[0] = replace(computed(task, 0), receipt={**results[0].receipt, "model": 17})
+    assert [one.check for one in found.mend(task, results, 3)] == ["model", "model"]  # of both shards of the worker
+    assert {kind for kind, _ in asked} == {"Accumulate"}  # whose rows nobody doubts
+
+
 def test_the_driver_computes_where_the_worker_cannot():
     task, found, results = intake(corrupted, computed)
     results[0] = corrupted(task, 0)
