@@ -446,6 +446,12 @@ def test_packing_keeps_the_shape_of_what_holds_the_arrays():
     assert rows_digest(packed(shard)) == rows_digest(shard)
 
 
+def test_what_needs_no_packing_stays_the_same_object():
+    held = (np.arange(3.0), Pair(np.arange(2), "a"), ())
+    (chunk,) = packed(shard_of(held)).chunks
+    assert chunk.payload is held
+
+
 def test_an_arena_holds_the_numbers_of_a_chunk_in_one_piece_of_its_own():
     held = (word(1.0, 2.0), np.asfortranarray(view(3, 2)), Pair(np.arange(3, dtype=np.uint8), "text"), [word(9.0)])
     shard = shard_of(held, weights=word(0.5))

@@ -57,6 +57,7 @@ def test_the_largest_shards_go_first_each_to_who_has_least_before_it():
         ({0: 0, 1: 0, 2: 0}, {0: 5, 1: 3, 2: 2}, [0, 1, 2], {0: 1, 2: 2}),
         ({0: 0, 1: 0, 2: 1}, {0: 3, 1: 3, 2: 4}, [0, 1], {}),
         ({0: 9, 1: 9, 2: 0}, {0: 3, 1: 1, 2: 2}, [0, 1], {0: 1, 1: 0}),
+        ({}, {}, [0, 1], {}),
         ({0: 0, 1: 0, 2: 0, 3: 0}, {}, [0, 1], {2: 1, 3: 1}),
         ({0: 5, 1: 5, 2: 5}, {}, [0, 1], {0: 0, 1: 1, 2: 0}),
         ({0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0}, {5: 3}, [0, 1, 2], {3: 2, 4: 2, 5: 1}),
@@ -554,6 +555,95 @@ def test_of_two_results_of_a_shard_the_first_is_used_and_the_second_compared():
     assert not recovery._take(result(0, 0, 5.0))  # nobody owed it twice: what was used is not kept
     assert policy.differences == [Difference(3, 0, 1, "value")]
     assert recovery.owed == {0: [], 1: [1]}
+
+
+class Talking:
+    """An exchange with a script of events and of calls that make them; it notes what it is given meanwhile."""
+
+    def __init__(self, *events):
+        self.events, self.given, self.closed = list(events), [], 0
+
+    def give(self, assignment, keep=None):
+        self.given.append((assignment, keep))
+
+    def next(self, timeout_s=None):
+        event = self.events.pop(0) if self.events else None
+        return event() if callable(event) else event
+
+    def close(self):
+        self.closed += 1
+
+
+def talking(policy, crew, *events):
+    exchange = Talking(*events)
+    crew.begin = lambda task, assignment: exchange
+    return exchange, policy.over(crew)
+
+
+def test_a_slow_worker_is_backed_up_and_its_late_reply_compared(clock):
+    def later():
+        clock.at += 99.0
+
+    first = result(0, 0, seconds=1.0)
+    exchange, policy = talking(Retry(2, speculate=True), Crew(2, 2), first, later, result(1, 0))
+    assert [(one.shard, one.receipt["worker"]) for one in policy.map(TASK)] == [(0, 0), (1, 0)]
+    assert exchange.given == [({0: [1]}, True)]
+    assert (policy.last.backed_up, policy.last.reused, exchange.closed) == ({1}, {0}, 0)
+    assert policy.late_work() == {1: [1]}
+    policy.poll_late(policy.last)
+    assert policy.late_work() == {1: [1]}  # nothing came yet
+    exchange.events.append(result(1, 1, 2.0))
+    policy.poll_late(policy.last)
+    assert policy.differences == [Difference(1, 0, 1, "value")]
+    assert (policy.late, exchange.closed) == ([], 1)
+
+
+def test_a_round_waits_for_the_exit_status_of_a_lost_worker(monkeypatch):
+    looks, waits = [], []
+
+    class Dying:
+        worker, shards = 1, (1,)
+
+        @property
+        def settled(self):
+            looks.append(True)
+            return len(looks) > 3
+
+        def told(self):
+            return lost(1, (1,))
+
+    exchange, policy = talking(Retry(3), Crew(2, 2), result(0, 0), Dying(), result(1, 0))
+    monkeypatch.setattr(policy, "wait", waits.append)
+    assert shards_of(policy) == [0, 1]
+    assert exchange.given == [({0: [1]}, None)]
+    assert (policy.failures, policy.last.recomputed, policy.last.failed) == ({1: 1}, {1}, {1})
+    assert len(waits) == len(looks) - 2 > 0  # all but the look before the result and the last one
+
+
+def test_where_the_only_worker_was_lost_it_is_started_again_for_what_it_owed():
+    crew = Crew(1, 2)
+    exchange, policy = talking(Retry(3), crew, gone(0, (0, 1)), result(0, 0), result(1, 0))
+    assert shards_of(policy) == [0, 1]
+    assert crew.started == [[0], [0]]
+    assert exchange.given == [({0: [0, 1]}, None)]
+
+
+def test_encodings_under_way_are_not_waited_for():
+    policy, encoding = Retry(2).over(Crew()), Scripted()
+    policy._encoding = [encoding]
+    assert shards_of(policy) == list(range(6))
+    assert (encoding.closed, policy._encoding) == (1, [])
+
+
+def test_a_rank_without_heirs_is_given_up_where_it_stands():
+    crew = Crew(1)
+    policy, receipt = Retry(1).over(crew), RoundReceipt()
+    policy.settle(gone(0), receipt)
+    assert (policy.blacklist, receipt.blacklisted, crew.went) == ({0}, {0}, [])
+    assert crew.owner == dict.fromkeys(range(6), 0)
+    policy = Retry(1).over(Runner())
+    policy.settle(gone(0), receipt)
+    assert policy.blacklist == {0}
 
 
 def test_processes_of_ranks_that_are_being_started_are_waited_for(caplog):
