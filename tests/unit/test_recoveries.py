@@ -9,8 +9,8 @@ from mixle.errors import BackendError, HandleClosed, RoundLosses, WorkerLost
 from mixle.utils.parallel.folding.faults import RemoteFault
 from mixle.utils.parallel.folding.tasks import Apply, Result
 from mixle.utils.parallel.folding.transport import Transport
+from mixle.utils.parallel.policies import recovery, speculate
 from mixle.utils.parallel.policies import retry as retry_module
-from mixle.utils.parallel.policies import speculate
 from mixle.utils.parallel.policies.assignment import level, spread
 from mixle.utils.parallel.policies.exchange import Waves, open_exchange
 from mixle.utils.parallel.policies.losses import RoundReceipt
@@ -438,6 +438,8 @@ def test_shards_of_busy_workers_go_around_them():
     del crew.sizes[0], crew.sizes[3]
     policy.late = [Late(Scripted(), {1: [7]}, {})]
     assert policy._around_the_late({0: [0, 3], 1: [1], 2: [2]}) == {0: [0, 3], 2: [1, 2]}  # unknown sizes are one row
+    policy.late = [Late(Scripted(), {1: [7]}, {})]
+    assert policy._around_the_late({0: [0], 1: [1], 2: [2]}) == {0: [0, 1], 2: [2]}
     policy.late = [Late(Scripted(), {0: [7], 1: [8], 2: [9]}, {})]
     assert policy._around_the_late(policy.residence()) == policy.residence()  # everyone is busy
 
@@ -490,7 +492,7 @@ def test_an_altered_reply_is_asked_for_again_and_one_that_stays_altered_is_an_er
     assert told[3].receipt["altered"] == 1
     (loss,) = policy.last.losses
     assert (loss.worker, loss.shards, loss.kind, loss.cause) == (1, (3,), "garbled reply", "Changed. Asked again")
-    assert (policy.failures, policy.last.failed) == ({}, set())
+    assert (policy.failures, policy.last.failed, policy._record) == ({}, set(), [loss])
     (record,) = caplog.records
     assert record.message == "lost a reply of worker 1 with shards 3: Changed. Asked again"
     assert (record.worker, record.shards, record.kind) == (1, (3,), "garbled reply")
@@ -546,27 +548,28 @@ def test_second_computations_are_waited_for_while_a_worker_is_being_started():
 def test_of_two_results_of_a_shard_the_first_is_used_and_the_second_compared():
     policy, receipt = Retry(2).over(Crew(2)), RoundReceipt()
     policy.up = {0, 1}
-    recovery = Recovery(policy, TASK, {0: [3, 0, 4], 1: [3, 4, 1]}, receipt, everything=False)
-    assert [recovery._take(result(3, 0)), recovery._take(result(4, 1)), recovery._take(result(0, 0))] == [True] * 3
+    round_ = Recovery(policy, TASK, {0: [3, 0, 4], 1: [3, 4, 1]}, receipt, everything=False)
+    assert [round_._take(result(3, 0)), round_._take(result(4, 1)), round_._take(result(0, 0))] == [True] * 3
     assert (receipt.backed_up, receipt.reused) == ({3, 4}, {0})
-    assert (recovery.owed, recovery.todo) == ({0: [4], 1: [3, 1]}, {1})
-    assert not recovery._take(result(3, 1, 2.0))
-    assert not recovery._take(result(4, 0))
-    assert not recovery._take(result(0, 0, 5.0))  # nobody owed it twice: what was used is not kept
+    assert (round_.owed, round_.todo) == ({0: [4], 1: [3, 1]}, {1})
+    assert not round_._take(result(3, 1, 2.0))
+    assert not round_._take(result(4, 0))
+    assert not round_._take(result(0, 0, 5.0))  # nobody owed it twice: what was used is not kept
     assert policy.differences == [Difference(3, 0, 1, "value")]
-    assert recovery.owed == {0: [], 1: [1]}
+    assert round_.owed == {0: [], 1: [1]}
 
 
 class Talking:
     """An exchange with a script of events and of calls that make them; it notes what it is given meanwhile."""
 
     def __init__(self, *events):
-        self.events, self.given, self.closed = list(events), [], 0
+        self.events, self.given, self.closed, self.patience = list(events), [], 0, []
 
     def give(self, assignment, keep=None):
         self.given.append((assignment, keep))
 
     def next(self, timeout_s=None):
+        self.patience.append(timeout_s)
         event = self.events.pop(0) if self.events else None
         return event() if callable(event) else event
 
@@ -588,6 +591,7 @@ def test_a_slow_worker_is_backed_up_and_its_late_reply_compared(clock):
     exchange, policy = talking(Retry(2, speculate=True), Crew(2, 2), first, later, result(1, 0))
     assert [(one.shard, one.receipt["worker"]) for one in policy.map(TASK)] == [(0, 0), (1, 0)]
     assert exchange.given == [({0: [1]}, True)]
+    assert exchange.patience == [speculate.TICK_S] * 3
     assert (policy.last.backed_up, policy.last.reused, exchange.closed) == ({1}, {0}, 0)
     assert policy.late_work() == {1: [1]}
     policy.poll_late(policy.last)
@@ -616,6 +620,7 @@ def test_a_round_waits_for_the_exit_status_of_a_lost_worker(monkeypatch):
     monkeypatch.setattr(policy, "wait", waits.append)
     assert shards_of(policy) == [0, 1]
     assert exchange.given == [({0: [1]}, None)]
+    assert exchange.patience == [None, None, recovery.SETTLE_S]
     assert (policy.failures, policy.last.recomputed, policy.last.failed) == ({1: 1}, {1}, {1})
     assert len(waits) == len(looks) - 2 > 0  # all but the look before the result and the last one
 
@@ -626,6 +631,13 @@ def test_where_the_only_worker_was_lost_it_is_started_again_for_what_it_owed():
     assert shards_of(policy) == [0, 1]
     assert crew.started == [[0], [0]]
     assert exchange.given == [({0: [0, 1]}, None)]
+
+
+def test_late_replies_are_looked_at_while_a_round_runs():
+    policy = Retry(2).over(Crew())
+    policy.late = [Late(Scripted(None, result(9, 1, 2.0)), {7: [9]}, {9: result(9, 0)})]
+    assert shards_of(policy) == list(range(6))
+    assert (policy.differences, policy.late) == ([Difference(9, 0, 1, "value")], [])
 
 
 def test_encodings_under_way_are_not_waited_for():
@@ -681,8 +693,10 @@ def test_closing_forgets_what_was_late():
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "2", None])
 def test_retries_are_a_positive_count(value):
-    with pytest.raises((TypeError, ValueError), match="max_retries"):
+    words = "must be at least 1." if value in (0, -1) else f"must be an integer, not {value!r}"
+    with pytest.raises((TypeError, ValueError)) as caught:
         Retry(value)
+    assert str(caught.value) == f"max_retries {words}"
     with pytest.raises(TypeError, match=r"^speculate must be True or False, not 1$"):
         Retry(2, speculate=1)
 
