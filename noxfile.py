@@ -25,6 +25,8 @@ EXTRAS = PROJECT["project"]["optional-dependencies"]
 #: Tools of other sessions: no test imports them.
 TOOLS = ("mypy", "nox", "ruff")
 NOTHING_COLLECTED = 5
+#: Packages of `mixle.utils.parallel` of which the tests run every line and branch.
+COVERED = ("folding", "observing", "planning", "policies")
 
 
 def name_of(requirement: str) -> str:
@@ -97,7 +99,7 @@ def engines(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def coverage(session: nox.Session) -> None:
-    """Measure which lines and branches the tests run, in workers too."""
+    """Measure which lines and branches the tests run, in workers too; all tests must run all of those in COVERED."""
     install_wheel(session)
     session.install("coverage>=7.10")
     session.run("coverage", "erase")
@@ -105,6 +107,9 @@ def coverage(session: nox.Session) -> None:
     session.run("coverage", "run", "-m", "pytest", *tests)
     session.run("coverage", "combine", "--quiet")
     session.run("coverage", "report")
+    if not session.posargs:
+        wanted = ",".join(f"*/mixle/utils/parallel/{name}/*" for name in COVERED)
+        session.run("coverage", "report", f"--include={wanted}", "--fail-under=100")
 
 
 @nox.session(default=False)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from groups import FRAMES, GROUPS, Group
+from groups import GROUPS, LEFT_OUT, Group
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src/mixle/utils/parallel")
@@ -72,7 +72,7 @@ def lay(folder: Path, group: Group, modules: list[str]) -> None:
     lines = {
         "modules": [str(path_of(module)) for module in modules],
         "tests": [f"tests/{test}" for test in group.tests],
-        "left_out": [f"--deselect=tests/{test}" for test in FRAMES],
+        "left_out": [f"--deselect=tests/{test}" for test in LEFT_OUT],
     }
     indented = {key: "\n".join(f"    {value}" for value in values) for key, values in lines.items()}
     with (folder / "tests" / "conftest.py").open("a", encoding="utf-8") as conftest:

@@ -375,3 +375,22 @@ def test_what_is_urgent_and_nobody_can_compute_stays():
     policy.inner.workers = lambda: [0]
     hearing.hold([0], urgent=[0])
     assert (hearing.audited, hearing.kept, hearing.evaluations) == (set(), {}, 0)
+
+
+@pytest.mark.parametrize(("own", "kept"), [((2.0,), True), ((1.0,), False)])
+def test_what_is_urgent_and_nobody_else_can_compute_is_computed_by_the_driver(own, kept):
+    policy = Audit(1.0, invariants=False).over(Altering())
+    hearing = Hearing(policy, Accumulate(None, None), {0: Result(0, 4, 4.0, (1.0,), None, {"worker": 0})}, True)
+    mine = Result(0, 4, 4.0, own, None, {"recomputed": True})
+    policy.recompute = lambda task, shard: mine
+    policy.inner.workers = lambda: [0]
+    hearing.hold([0], urgent=[0])
+    assert (hearing.audited, hearing.evaluations) == ({0}, 2)
+    assert [one.value for one in hearing.kept.values()] == [own] * kept
+
+
+def test_the_driver_recomputes_from_the_rows_it_was_given():
+    policy = Audit(1.0, invariants=False).over(Engine())
+    policy.load(source())
+    again = policy.recompute(Accumulate(PlainEstimator(), None), 1)
+    assert (again.value, again.receipt["recomputed"]) == ((12.0, 66.0, 3.0, 3.0), True)

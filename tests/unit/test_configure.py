@@ -222,6 +222,16 @@ def test_a_catalog_spares_the_pools():
     assert known_costs(CalibrationCatalog.from_json(catalog.to_json()), "MixtureDistribution") == found
 
 
+def test_a_file_spares_the_pools_too_and_gets_what_was_measured(tmp_path):
+    path = tmp_path / "catalog.json"
+    first = measure_costs(ROWS, model(), ESTIMATOR, backends=["local"], catalog_path=path)
+    assert set(first.overheads) == {"local"}
+    again = measure_costs(ROWS, model(), ESTIMATOR, backends=["local"], catalog_path=path)
+    assert again.overheads == first.overheads
+    assert again.pace != first.pace
+    assert len(CalibrationCatalog.load(path).records) == 2
+
+
 def test_another_kind_of_host_tells_nothing():
     record = COSTS.record("Model", 10)
     foreign = type(record)(**{**vars(record), "host": "vax/780"})

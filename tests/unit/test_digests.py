@@ -372,6 +372,45 @@ def test_a_digest_does_not_keep_its_model_alive():
     assert gone() is None
 
 
+class Reduced:
+    """A model of a user, who says how it is pickled."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def __reduce__(self):
+        return Reduced, (self.numbers,)
+
+
+@pytest.mark.parametrize("wrap", [Reduced, lambda numbers: {"a": numbers}, lambda numbers: {("b",): [1, (numbers,)]}])
+def test_arrays_inside_a_model_are_told_by_type_shape_and_numbers(wrap):
+    digest = model_digest(wrap(np.array([[0.0, 2.0], [3.0, 5.0]])))
+    assert digest is not None
+    assert model_digest(wrap(np.arange(6.0).reshape(2, 3)[:, ::2])) == digest
+    assert model_digest(wrap(np.asfortranarray([[0.0, 2.0], [3.0, 5.0]]))) == digest
+    others = [[[0.0, 2.0], [3.0, 6.0]], [0.0, 2.0, 3.0, 5.0], [[0.0, 2.0, 3.0, 5.0]]]
+    told = [model_digest(wrap(np.array(other))) for other in others]
+    told += [model_digest(wrap(np.zeros(2))), model_digest(wrap(np.zeros(2, np.int64)))]
+    told.append(model_digest(wrap(np.array([None, "a"], dtype=object))))
+    assert len({digest, *told}) == 7
+    assert None not in told
+
+
+def test_a_table_of_plain_values_is_told_by_its_keys_and_values():
+    tables = [{"a": 1.0, "b": None}, {"a": 1.5, "b": None}, {"a": 1.0, "c": None}, {"a": 1.0}, {}, {("a",): 1.0}]
+    digests = [model_digest(table) for table in tables]
+    assert len(set(digests)) == len(tables)
+    assert [model_digest(dict(table)) for table in tables] == digests
+
+
+def test_what_a_model_keeps_for_later_is_no_part_of_it():
+    one, other = (st.GaussianDistribution(0.0, 1.0) for _ in range(2))
+    one.__dict__["_cached_something"] = 3
+    assert model_digest(one) == model_digest(other)
+    one.__dict__["_something"] = 3
+    assert model_digest(one) != model_digest(other)
+
+
 def view(rows, columns, kind=np.float64):
     return np.arange(4.0 * rows * columns).astype(kind).reshape(4 * rows, columns)[::4]
 
@@ -405,6 +444,12 @@ def test_packing_keeps_the_shape_of_what_holds_the_arrays():
     assert two.b is whole
     assert two.a.flags.f_contiguous
     assert rows_digest(packed(shard)) == rows_digest(shard)
+
+
+def test_what_needs_no_packing_stays_the_same_object():
+    held = (np.arange(3.0), Pair(np.arange(2), "a"), ())
+    (chunk,) = packed(shard_of(held)).chunks
+    assert chunk.payload is held
 
 
 def test_an_arena_holds_the_numbers_of_a_chunk_in_one_piece_of_its_own():

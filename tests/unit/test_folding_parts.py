@@ -1,5 +1,6 @@
 """Corners of folding: controls of backends, errors on their way, statistics and rows of unusual shapes."""
 
+import collections
 import dataclasses
 import pickle
 import sys
@@ -14,15 +15,15 @@ import pytest
 from fold_support import PlainEncoder, PlainEstimator, PlainModel
 
 import mixle.stats as st
-from mixle.errors import BackendError, ContractError, HandleClosed, PayloadError, RowError, TaskError
+from mixle.errors import BackendError, ContractError, EmptyDataError, HandleClosed, PayloadError, RowError, TaskError
 from mixle.stats.contract import Column
-from mixle.utils.parallel.folding import backends, build, payload, registry, tasks
+from mixle.utils.parallel.folding import backends, build, dtypes, payload, registry, tasks
 from mixle.utils.parallel.folding.faults import RemoteFault, closed_error, fault_of, load_error, surface
 from mixle.utils.parallel.folding.finite import all_finite
 from mixle.utils.parallel.folding.fold import EStep
-from mixle.utils.parallel.folding.inputs import check_reading, check_rows, choose_encoder
-from mixle.utils.parallel.folding.named import name_of, named
-from mixle.utils.parallel.folding.refusals import check_retirable
+from mixle.utils.parallel.folding.inputs import check_reading, check_rows, choose_encoder, is_cluster_collection
+from mixle.utils.parallel.folding.named import name_of, named, register_namedtuple
+from mixle.utils.parallel.folding.refusals import check_retirable, check_worker, no_rows, undelivered
 from mixle.utils.parallel.folding.registry import encoded_data, register_transport
 from mixle.utils.parallel.folding.row_output import assemble
 from mixle.utils.parallel.folding.shards import Chunk, Contiguous, Shard, Strided, check_row_count, encode_shard
@@ -94,6 +95,18 @@ def test_a_build_without_openblas_has_a_key_too(monkeypatch):
     assert build._core_name() == ""
     monkeypatch.setattr(build.ctypes, "CDLL", lambda path: SimpleNamespace(openblas_get_corename=lambda: b"Mill\xff"))
     assert build._core_name() == "Mill\N{REPLACEMENT CHARACTER}"
+    opened = []
+    monkeypatch.setattr(build.ctypes, "CDLL", lambda path: opened.append(path) or SimpleNamespace())
+    assert build._core_name() == ""
+    assert opened == [sys.modules["numpy._core._multiarray_umath"].__file__]
+    names = ["scipy_openblas_get_corename64_", "scipy_openblas_get_corename"]
+    names += ["openblas_get_corename64_", "openblas_get_corename"]
+    for i, name in enumerate(names):
+        found = {other: lambda other=other: other.encode() for other in names[i:]}
+        monkeypatch.setattr(build.ctypes, "CDLL", lambda path, found=found: SimpleNamespace(**found))
+        assert build._core_name() == name
+    monkeypatch.setattr(build.ctypes, "CDLL", lambda path: SimpleNamespace(openblas_get_corename=lambda: None))
+    assert build._core_name() == ""
 
 
 def test_policies_that_refuse_a_transport_close_it(registered):
@@ -118,6 +131,23 @@ def test_a_worker_may_go_when_nothing_lives_with_it_and_others_are_left():
         BackendError, match=r"^rank 1 cannot be retired: it is the last one; grow\(\) first, or close\(\)$"
     ):
         check_retirable(1, {}, [1], "rank", "grow()")
+    words = r"^worker 1 cannot be retired: it is the last one; add_worker\(\) first, or close\(\)$"
+    with pytest.raises(BackendError, match=words):
+        check_retirable(1, {}, (1,))
+
+
+def test_what_transports_and_policies_refuse_alike_is_said_alike():
+    check_worker(1, [0, 1])
+    for what, words in (({}, "worker"), ({"what": "rank"}, "rank")):
+        with pytest.raises(BackendError) as caught:
+            check_worker(2, (0, 1), **what)
+        assert str(caught.value) == f"there is no {words} 2: this pool has {words}s [0, 1]; name one of them"
+    assert str(no_rows("here")) == "here requires non-empty data. Pass at least one row."
+    assert isinstance(no_rows("here"), EmptyDataError)
+    assert str(undelivered("mine", {4, 1})) == (
+        "transport 'mine' delivered no result for shards [1, 4]; its map must yield one Result per shard, or raise "
+        "RoundLosses"
+    )
 
 
 # Errors on their way
@@ -248,6 +278,111 @@ def test_named_tuples_of_this_library_are_found_by_name_and_nothing_else_is_impo
     assert "this" not in sys.modules
 
 
+NAMES = sys.modules["mixle.utils.parallel.folding.named"]
+ESTEP = "mixle.utils.parallel.folding.fold.EStep"
+
+
+@pytest.fixture
+def unknown(monkeypatch):
+    """Forget all names of named tuples."""
+    monkeypatch.setattr(NAMES, "_records_by_name", {})
+    monkeypatch.setattr(NAMES, "_names_by_record", {})
+
+
+@pytest.mark.usefixtures("unknown")
+def test_a_named_tuple_of_this_library_is_registered_when_it_is_first_met(monkeypatch):
+    assert named(ESTEP) is EStep
+    assert (NAMES._records_by_name, NAMES._names_by_record) == ({ESTEP: EStep}, {EStep: ESTEP})
+    monkeypatch.setattr(NAMES, "_records_by_name", {})
+    monkeypatch.setattr(NAMES, "_names_by_record", {})
+    assert name_of(EStep) == ESTEP
+    assert NAMES._records_by_name == {ESTEP: EStep}
+    assert named("mixle.utils.parallel.folding.handle.EStep") is None  # it is at home elsewhere
+    home = sys.modules[EStep.__module__]
+    odd = {
+        "Bare": type("Bare", (tuple,), {"__module__": home.__name__}),
+        "Loose": type("Loose", (), {"__module__": home.__name__, "_fields": ("a",)}),
+        "made": EStep(1.0, 2.0, 3.0, 0),
+    }
+    for name, value in odd.items():
+        monkeypatch.setattr(home, name, value, raising=False)
+        assert named(f"{home.__name__}.{name}") is None
+    assert name_of(odd["Bare"]) is None
+    inner = type("Inner", (EStep,), {"__module__": home.__name__, "__qualname__": "Outer.Inner"})
+    assert name_of(inner) is None
+    assert NAMES._records_by_name == {ESTEP: EStep}
+
+
+@pytest.mark.usefixtures("unknown")
+def test_named_tuples_of_users_are_registered_by_a_name():
+    one, twin = (collections.namedtuple("Twin", "a b", module="theirs") for _ in range(2))  # noqa: PYI024
+    assert name_of(one) is None
+    assert register_namedtuple(one) is one
+    assert (name_of(one), named("theirs.Twin")) == ("theirs.Twin", one)
+    register_namedtuple(twin)  # the module was read again, say
+    assert named("theirs.Twin") is twin
+    other = collections.namedtuple("Other", "a", module="theirs")  # noqa: PYI024
+    register_namedtuple(other, "short")
+    assert (name_of(other), named("short")) == ("short", other)
+    with pytest.raises(
+        ValueError, match=r"^the name 'short' already stands for <class 'theirs\.Other'>: give register_"
+    ):
+        register_namedtuple(one, "short")
+    for wrong in (tuple, type("Loose", (), {"_fields": ()})):
+        with pytest.raises(TypeError) as caught:
+            register_namedtuple(wrong)
+        assert str(caught.value) == f"register_namedtuple takes a NamedTuple class, not {wrong!r}"
+    assert named("theirs.Nothing") is None
+
+
+KINDS = [
+    *("<f8", ">i2", "|b1", "|u1", "<f2", "<c16", "|S3", "<U0", "|V4", "<M8[ns]", "<m8[25s]", "<M8", "<f16", "<U7"),
+    [("a", "<i2"), ("b", ">f8", (2, 3))],
+    [("a", [("c", "<u4"), ("d", "|S1")]), ("b", "<M8[D]")],
+    {"names": ["x", "y"], "formats": ["<f4", "|u1"], "offsets": [8, 0], "itemsize": 16},
+]
+
+
+@pytest.mark.parametrize(
+    "kind", [np.dtype(kind) for kind in KINDS] + [np.dtype([("a", "i1"), ("b", "f8")], align=True)]
+)
+def test_types_of_arrays_are_plain_data(kind):
+    assert dtypes.is_plain(kind)
+    back = dtypes.dtype_of(dtypes.describe(kind))
+    assert back == kind
+    assert (back.str, back.itemsize, back.isalignedstruct) == (kind.str, kind.itemsize, kind.isalignedstruct)
+
+
+def test_a_structured_type_is_told_by_names_types_places_and_size():
+    told = dtypes.describe(np.dtype([("a", "<i2"), ("b", ">f8", (2,))]))
+    assert told == (("a", "b"), (("<i2", ()), (">f8", (2,))), (0, 2), 18, False)
+    assert dtypes.describe(np.dtype("<i8")) == "<i8"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        np.dtype(object),
+        np.dtype("f8", metadata={"a": 1}),
+        np.dtype(("f8", (2,))),
+        np.dtype([(("title", "a"), "f8")]),
+        np.dtype([("a", "f8"), ("b", object)]),
+        np.dtype([("a", [(("title", "c"), "f8")])]),
+        np.dtypes.StringDType(),
+    ],
+)
+def test_types_that_raw_memory_does_not_say_everything_about(kind):
+    assert not dtypes.is_plain(kind)
+
+
+@pytest.mark.parametrize("text", ["|O", "f8,f8", "<M8[x y]", "x8", "", "<f8 ", "<f"])
+def test_a_type_that_no_writer_writes_is_refused(text):
+    with pytest.raises(PayloadError) as caught:
+        dtypes.dtype_of(text)
+    assert type(caught.value) is PayloadError
+    assert str(caught.value) == f"a payload has the dtype {text!r}; encode it again with this version of mixle"
+
+
 def test_an_array_that_is_not_plain_travels_as_a_pickle_or_not_at_all():
     value = np.array([(1, "a")], dtype=[("n", int), ("o", object)])
     back = payload.decode(payload.encode_bytes(value, allow_pickle=True), allow_pickle=True)
@@ -314,6 +449,21 @@ def test_rows_are_read_by_the_family_they_were_encoded_for():
         ContractError, match=r"^these rows were encoded for Composite\(Gaussian, Categorical\), the estim"
     ):
         check_reading(encoder(pair), st.GaussianEstimator())
+    foreign = st.CompositeEstimator((st.GaussianEstimator(), st.CategoricalEstimator())).accumulator_factory().make()
+    mixed = foreign.acc_to_encoder()
+    mixed.encoders = (mixed.encoders[0], PlainEncoder())
+    check_reading(mixed, st.GaussianEstimator())  # what a user's own encoder reads is not known
+
+
+def test_the_class_of_a_collection_is_no_collection():
+    class Held:
+        def mapPartitions(self, function):
+            raise NotImplementedError
+
+    assert is_cluster_collection(Held())
+    assert not is_cluster_collection(Held)
+    with pytest.raises(TypeError, match=r"^here: .*Held is a collection of a cluster: pass backend= with the name of"):
+        check_rows(Held(), "here")
 
 
 def test_a_row_error_that_names_no_row_of_its_piece_is_raised_as_it_is():

@@ -32,12 +32,20 @@ from mixle.errors import (
     TaskError,
     WorkerLost,
 )
-from mixle.stats import ExponentialDistribution, ExponentialEstimator, MixtureDistribution, MixtureEstimator
+from mixle.stats import (
+    ExponentialDistribution,
+    ExponentialEstimator,
+    GaussianDistribution,
+    GaussianEstimator,
+    MixtureDistribution,
+    MixtureEstimator,
+)
+from mixle.utils.parallel.folding.fold import EStep, fold_groups
 from mixle.utils.parallel.folding.handle import EncodedDataHandle, EncodedFold, Handle, is_encoded_data_handle, is_ours
 from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.round import run_round
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
-from mixle.utils.parallel.folding.tasks import Result, Score
+from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score
 from mixle.utils.parallel.transports.local import LocalEncodedData, LocalTransport
 
 
@@ -89,6 +97,16 @@ def test_one_pass_returns_statistic_and_score():
     assert (step.nobs, step.log_density) == handle.pysp_seq_log_density_sum(model)
     assert handle.m_step(PlainEstimator(), step).bits() == handle.pysp_seq_estimate(PlainEstimator(), model).bits()
     assert np.isnan(handle.estep(PlainEstimator(), None).log_density)
+
+
+def test_what_streams_is_not_scored():
+    class Unscored(PlainModel):
+        def seq_log_density(self, x):
+            raise AssertionError("nobody asked for it")
+
+    handle = handle_over(LocalTransport(), numbers())
+    nobs, value = handle.pysp_stream_accumulate(PlainEstimator(), Unscored(0.0, 1.0))
+    assert (nobs, value) == handle.pysp_stream_accumulate(PlainEstimator(), None)
 
 
 def test_the_m_step_is_given_the_total_weight_and_may_keep_empty_components():
@@ -180,6 +198,12 @@ def test_a_start_needs_as_many_rows_as_components(rows, weights, words):
         handle.pysp_seq_initialize(Components(), 0, 0.5)
 
 
+def test_a_start_without_columns_to_seed_from_keeps_the_rows_that_are_drawn():
+    handle = handle_over(LocalTransport(), numbers())
+    plain = handle.pysp_seq_initialize(PlainEstimator(), 3, 0.3)
+    assert handle.pysp_seq_initialize(Components(), 3, 0.3).bits() == plain.bits()
+
+
 def test_a_start_of_too_many_components_says_how_many_columns_were_read():
     class Matrix(PlainEncoder):
         def seq_encode(self, rows):
@@ -209,6 +233,8 @@ def test_what_is_no_model_or_estimator_is_refused_before_work(call, words):
 
 
 class Trouble(Exception):
+    """Happens."""
+
     def __init__(self, code, where):
         super().__init__(code, where)
         self.code = code
@@ -252,6 +278,8 @@ def test_a_surfaced_exception_keeps_what_the_users_carried():
         handle_over(LocalTransport(), [1.0]).pysp_seq_log_density_sum(FailingModel(1.0, Trouble(7, "here")))
     assert caught.value.code == 7
     assert caught.value.args == (7, "here")
+    kind = type(caught.value)
+    assert (kind.__name__, kind.__module__, kind.__doc__) == ("Trouble", __name__, "Happens.")
 
 
 def test_a_row_error_reads_the_same_on_every_backend_and_names_the_row():
@@ -297,9 +325,11 @@ def test_a_users_error_outranks_losses_and_names_them():
 
 
 def test_a_transport_must_deliver_every_shard_once():
-    with pytest.raises(RuntimeError, match="delivered shard 1 twice"):
+    once = "its map must yield one Result per shard"
+    with pytest.raises(RuntimeError, match=f"^transport 'transport' delivered shard 1 twice in one round; {once}$"):
         run_round(ScriptedTransport(results(1, 1), {1: 1}), Score(None))
-    with pytest.raises(RuntimeError, match=r"no result for shards \[0, 2\]"):
+    words = rf"^transport 'transport' delivered no result for shards \[0, 2\]; {once}, or raise RoundLosses$"
+    with pytest.raises(RuntimeError, match=words):
         run_round(ScriptedTransport(results(1), {0: 1, 1: 1, 2: 1}), Score(None))
 
 
@@ -463,13 +493,13 @@ def test_a_handle_is_told_by_structure():
 
 def test_the_base_class_documents_and_does_nothing():
     with EncodedDataHandle() as base:
-        for call in (
-            lambda: base.pysp_seq_log_density_sum(None),
-            lambda: base.pysp_seq_estimate(None, None),
-            lambda: base.pysp_seq_initialize(None, None, 0.1),
-            lambda: base.pysp_stream_accumulate(None, None),
+        for call, verb in (
+            (lambda: base.pysp_seq_log_density_sum(None), "score"),
+            (lambda: base.pysp_seq_estimate(None, None), "estimate"),
+            (lambda: base.pysp_seq_initialize(None, None, 0.1), "initialize"),
+            (lambda: base.pysp_stream_accumulate(None, None), "accumulate"),
         ):
-            with pytest.raises(NotImplementedError):
+            with pytest.raises(NotImplementedError, match=f"^EncodedDataHandle does not {verb}$"):
                 call()
 
 
@@ -550,3 +580,184 @@ def test_a_repr_tells_rows_shards_and_state():
 def test_apply_answers_in_shard_order():
     handle = handle_over(ReversedTransport(), numbers(10), 3)
     assert handle.apply(lambda shard, k: (shard.id, shard.rows * k), 2) == [(0, 8), (1, 6), (2, 6)]
+
+
+# Word for word, and who is asked
+
+
+def words_of(error, call):
+    with pytest.raises(error) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_refusals_of_a_handle_in_words():
+    handle, estimator = handle_over(LocalTransport(), numbers()), Components()
+    assert words_of(TypeError, lambda: handle.estep(estimator, None)) == (
+        "Components needs a model to step from: pass a start, e.g. handle.pysp_seq_initialize(estimator, rng=0, p=0.1)"
+    )
+    assert words_of(TypeError, lambda: handle.estep(3, None)) == (
+        "a int is not an estimator: pass one, e.g. model.estimator()"
+    )
+    assert words_of(TypeError, lambda: pickle.dumps(handle)) == (
+        "a Handle cannot be pickled or copied: it holds encoded rows and workers of this process. Send the rows and "
+        "the model, and call encoded_data(rows, estimator) where they arrive"
+    )
+    handle._pid += 1
+    assert words_of(TypeError, lambda: handle.estep(estimator, None)) == (
+        f"this Handle was made before a fork and works only in process {handle._pid}: call encoded_data(rows, "
+        "estimator) in this process"
+    )
+
+
+def test_an_m_step_of_no_row_says_what_to_start_from():
+    handle = handle_over(LocalTransport(), numbers(5))
+    step = EStep(5.0, (1.0, 2.0, 5.0, 5.0), 0.0, 4)
+    assert handle.m_step(PlainEstimator(), step).mu == 0.2
+    told = words_of(SupportError, lambda: handle.m_step(PlainEstimator(), step._replace(left_out=5), PlainModel(0, 1)))
+    assert told == str(
+        SupportError("no component supports any row; start from a model whose support covers the data", "PlainModel")
+    )
+    assert "no component supports any row; start from a model whose support covers the data" in told
+
+
+class Verifying(LocalTransport):
+    """Looks at each fold and each M-step, as an audit does, and puts another in its place."""
+
+    def verified_fold(self, estimator, fold):
+        self.folds = [fold(), fold()]
+        return 2.0 * self.folds[1][0], self.folds[1][1]
+
+    def verified_m_step(self, model, args):
+        self.steps = (model, args)
+        return "checked"
+
+
+def test_folds_and_m_steps_are_checked_where_the_transport_asks_for_it():
+    rows, estimator, model = numbers(), PlainEstimator(), PlainModel(1.0, 2.0)
+    transport = Verifying()
+    handle, plain = handle_over(transport, rows), handle_over(LocalTransport(), rows)
+    expected = plain.estep(estimator, model)
+    step = handle.estep(estimator, model)
+    assert transport.folds == [(expected.nobs, expected.value)] * 2
+    assert step == expected._replace(nobs=2.0 * expected.nobs)
+    assert handle.m_step(estimator, step, model) == "checked"
+    made, args = transport.steps
+    assert made.bits() == plain.m_step(estimator, expected).bits()
+    assert args == (estimator, step.nobs, step.value, model)
+
+
+class Grouping(LocalTransport):
+    """Adds up whole groups of shards where they live."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def map(self, task):
+        self.asked.append("map")
+        return super().map(task)
+
+    def map_groups(self, task):
+        self.asked.append("groups")
+        return iter(fold_groups(task.estimator, list(super().map(task)), len(self.sizes)))
+
+
+@pytest.mark.parametrize(("shards", "verb"), [(256, "map"), (257, "groups")])
+def test_more_shards_than_a_group_holds_are_added_up_in_place(shards, verb):
+    rows, estimator, model = numbers(600), GaussianEstimator(), GaussianDistribution(1.0, 2.0)
+    encoder = model.dist_to_encoder()
+    transport = Grouping()
+    handle = Handle(transport, make_source(rows, encoder, Strided(shards), 1, None, estimator))
+    plain = LocalEncodedData(rows, estimator, num_shards=Strided(shards))
+    assert handle.pysp_seq_estimate(estimator, model).digest() == plain.pysp_seq_estimate(estimator, model).digest()
+    assert transport.asked == [verb]
+    assert handle.pysp_seq_log_density_sum(model) == plain.pysp_seq_log_density_sum(model)
+    assert transport.asked == [verb, "map"]
+
+
+def test_groups_are_added_up_only_on_request():
+    transport = Grouping()
+    handle_over(transport, numbers(9))
+    run_round(transport, Accumulate(PlainEstimator(), None))
+    run_round(transport, Accumulate(PlainEstimator(), None), groups=True)
+    assert transport.asked == ["map", "groups"]
+
+
+def test_what_a_policy_hands_on_adds_up_no_groups():
+    asked = []
+
+    class Outer:
+        def __init__(self):
+            self.sizes = {0: 1}
+
+        def map(self, task):
+            asked.append("map")
+            return iter(results(0))
+
+        def round_begins(self, task):
+            asked.append(task)
+
+        def __getattr__(self, name):
+            return getattr(Grouping(), name)
+
+    task = Score(None)
+    assert [one.shard for one in run_round(Outer(), task, groups=True)] == [0]
+    assert asked == [task, "map"]
+
+
+def test_a_watch_stands_between_round_and_transport():
+    transport, task = ScriptedTransport(results(1, 0), {0: 1, 1: 1}), Score(None)
+    seen = []
+
+    def watch(run, given):
+        seen.append((run, given))
+        return run(given)
+
+    assert [one.shard for one in run_round(transport, task, watch)] == [0, 1]
+    assert seen == [(transport.map, task)]
+
+
+def test_a_handle_without_a_source_takes_the_transport_as_it_is():
+    source = make_source(numbers(), PlainEncoder(), Strided(3), 1, np.arange(103.0), None)
+    transport = LocalTransport()
+    transport.load(source)
+    handle = Handle(transport)
+    assert (handle.size, handle.counted, handle.encoder, handle.num_shards) == (103, 103, None, 3)
+    assert (handle.is_root, handle.precision, handle.left_out) == (True, "float64", 0)
+    assert handle.agree("value") == "value"
+    weighted = Handle(LocalTransport(), source)
+    assert (weighted.counted, weighted.encoder) == (102, PlainEncoder())
+
+
+def test_unlike_builds_are_told_in_words():
+    class Mixed(LocalTransport):
+        def map(self, task):
+            for result in super().map(task):
+                result.receipt["build"] = f"numpy {2 - result.shard % 2}"
+                yield result
+
+    handle = handle_over(Mixed(), numbers())
+    with pytest.warns(
+        UserWarning, match="^workers compute with unlike builds, so bits depend on who does what: numpy 1; "
+    ):
+        handle.pysp_seq_estimate(PlainEstimator(), None)
+    handle.pysp_seq_estimate(PlainEstimator(), None)
+
+
+def test_keys_of_an_estimator_are_looked_at_once():
+    looked = []
+
+    class Keyed(PlainEstimator):
+        def accumulator_factory(self):
+            looked.append(self)
+            return super().accumulator_factory()
+
+    handle, one, other = handle_over(LocalTransport(), numbers(), 1), Keyed(), Keyed()
+    handle.pysp_stream_accumulate(one, None)
+    first = len(looked)
+    handle.pysp_stream_accumulate(one, None)
+    again = len(looked) - first
+    assert first > again > 0
+    handle.pysp_stream_accumulate(other, None)
+    assert len(looked) == 2 * first + again

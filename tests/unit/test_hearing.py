@@ -212,6 +212,15 @@ def test_of_two_mismatches_of_one_suspect_the_second_needs_no_quarantine():
     assert [one.shard_id for one in policy.receipts] == sorted(one.shard_id for one in policy.receipts)
 
 
+def test_what_a_retired_worker_said_of_others_is_not_believed_any_more():
+    pool = Pool(wrong((1, 1), (2, 2)))
+    policy, folded = audited(pool)
+    assert folded == dict.fromkeys(range(3), (1.0,))
+    told = [(one.shard_id, one.quarantine_status, one.suspected_workers) for one in policy.receipts]
+    assert told == [(1, "committed", (1,)), (2, "deferred:insufficient_witnesses", ())]
+    assert pool.went == [1]
+
+
 def test_a_suspect_that_cannot_go_is_told_once_per_mismatch():
     class Fixed(Pool):
         move = None

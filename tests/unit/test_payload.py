@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from mixle.errors import PayloadError
+from mixle.errors import AlteredPayload, PayloadError
 from mixle.utils.parallel.folding import payload
 from mixle.utils.parallel.folding.payload import decode, encode, encode_bytes, is_frame, register_namedtuple
 
@@ -73,6 +73,10 @@ def objects_of(items):
     for i, item in enumerate(items):
         array[i] = item
     return array
+
+
+def objects(item):
+    return objects_of([item])
 
 
 zones = st.none() | st.builds(
@@ -215,7 +219,7 @@ def test_cycles_and_depth():
     with pytest.raises(PayloadError, match="contain itself"):
         encode(loop)
     deep = ()
-    for _ in range(150):
+    for _ in range(90):
         deep = (deep,)
     assert decode(encode_bytes(deep)) == deep
 
@@ -227,6 +231,152 @@ def test_registering_a_namedtuple():
     with pytest.raises(ValueError, match="stands for"):
         register_namedtuple(Stranger, name)
     assert register_namedtuple(Moments) is Moments
+
+
+# Words, and what a frame is made of
+
+
+def sealed(body):
+    """Return a frame with a checksum that holds around any body."""
+    head = payload.PREFIX.pack(payload.MAGIC, payload.VERSION, len(body))
+    return head + payload.CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
+
+
+def refused(error, call, *args, **options):
+    """Return the words of a refusal."""
+    with pytest.raises(PayloadError) as caught:
+        call(*args, **options)
+    assert type(caught.value) is error
+    return str(caught.value)
+
+
+def test_what_was_altered_is_told_in_words():
+    frame = encode_bytes(1.5)
+    assert refused(AlteredPayload, decode, 3).startswith("this is no payload frame: ")
+    assert refused(AlteredPayload, decode, frame[: payload.HEAD_SIZE - 1]).endswith("; send it again")
+    start = "this is no payload frame of version 1: it starts with {!r}; send it again"
+    assert refused(AlteredPayload, decode, b"X" + frame[1:]) == start.format(b"XXPL\x01")
+    assert refused(AlteredPayload, decode, frame[:4] + b"\2" + frame[5:]) == start.format(b"MXPL\x02")
+    size = len(frame) - payload.HEAD_SIZE
+    assert size == 9
+    assert refused(AlteredPayload, decode, frame[:-1]) == "a payload frame of 9 bytes came with 8 bytes; send it again"
+    assert refused(AlteredPayload, decode, frame[:-1] + b"\1") == (
+        "the checksum of a payload frame does not hold: it was altered on its way; send it again"
+    )
+
+
+AGAIN = "; encode it again with this version of mixle"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"?", f"a payload has the unknown tag 0x3f{AGAIN}"),
+        (b"nn", f"a payload has 1 bytes too many{AGAIN}"),
+        (b"i\0\0", f"a payload ends 6 bytes too early{AGAIN}"),
+        (b"[" + struct.pack("<Q", 2) + b"n", f"a payload announces 2 elements in 1 bytes{AGAIN}"),
+        (b"b\2", f"a payload cannot be decoded: IndexError: tuple index out of range{AGAIN}"),
+        (
+            b"m" + struct.pack("<Q", 1) + b"i" + bytes(8),
+            f"a tuple of a payload is not as long as it says{AGAIN}",
+        ),
+        (
+            b"a" + encode_bytes(("C", (2,), "<f8"))[payload.HEAD_SIZE :] + struct.pack("<Q", 8) + bytes(8),
+            f"a payload has 8 bytes for an array of shape (2,) and dtype float64{AGAIN}",
+        ),
+    ],
+)
+def test_what_no_writer_writes_is_told_in_words(body, words):
+    assert refused(PayloadError, decode, sealed(body)) == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [(0, bytes([7, 228, 12, 99])), (1, bytes([25, 0, 0, 0, 0, 0])), (2, bytes([7, 228, 2, 30, 0, 0, 0, 0, 0, 0]))],
+    ids=["date", "time", "datetime"],
+)
+def test_a_moment_that_no_calendar_or_clock_shows_is_refused(kind, state):
+    count = struct.pack("<Q", 1)
+    with pytest.raises(PayloadError, match=r"^a payload cannot be decoded: "):
+        decode(sealed(b"t" + bytes([kind]) + count + b"B" + struct.pack("<Q", len(state)) + state))
+
+
+def test_what_has_no_place_is_told_in_words():
+    assert refused(PayloadError, encode, Custom(1)) == (
+        f"a value of type {__name__}.Custom has no place in a payload; plain data and arrays do (register_namedtuple "
+        "for a NamedTuple, allow_pickle=True inside one job)"
+    )
+    assert refused(PayloadError, decode, encode_bytes(Custom(1), allow_pickle=True)) == (
+        "a payload holds a pickle, which is not read here; pass allow_pickle=True inside one job"
+    )
+    frame = encode_bytes(Moments(1.0, 2)).replace(b"Moments", b"Momentz")
+    assert refused(PayloadError, decode, sealed(frame[payload.HEAD_SIZE :])) == (
+        f"a payload holds the record '{__name__}.Momentz', not registered here; import its module first"
+    )
+
+
+@pytest.mark.parametrize("wrap", [lambda x: (x,), lambda x: [x], lambda x: {1: x}, lambda x: Moments(1.0, x)])
+def test_a_hundred_levels_travel_and_one_more_does_not(wrap):
+    value = None
+    for _ in range(payload.DEPTH):
+        value = wrap(value)
+    assert same(decode(encode_bytes(value)), value)
+    assert refused(PayloadError, encode, wrap(value)) == (
+        "a payload is nested deeper than 100 levels; it must not contain itself"
+    )
+
+
+def test_own_ways_to_pickle_are_used_on_both_ends():
+    frame = b"".join(encode([Custom(3)], allow_pickle=True, dumps=lambda value: b"custom %d" % value.x))
+    assert decode(frame, allow_pickle=True, loads=lambda data: Custom(bytes(data))) == [Custom(b"custom 3")]
+    with pytest.raises(PayloadError, match="has no place"):
+        encode([Custom(3)], dumps=pickle.dumps)
+    with pytest.raises(PayloadError, match="holds a pickle"):
+        decode(frame, loads=pickle.loads)
+
+
+@pytest.mark.parametrize(("numbers", "parts"), [(511, 2), (512, 4)])
+def test_arrays_from_four_kilobytes_on_are_parts_of_their_own(numbers, parts):
+    array = np.arange(float(numbers))
+    frame = encode([array, 1])
+    assert len(frame) == parts
+    assert [len(part) for part in frame if len(part) == array.nbytes] == [array.nbytes] * (parts == 4)
+    assert same(decode(b"".join(frame)), [array, 1])
+    body = b"".join(frame)[payload.HEAD_SIZE :]
+    assert frame[0][: payload.PREFIX.size] == payload.PREFIX.pack(b"MXPL", 1, len(body))
+
+
+@pytest.mark.parametrize(("size", "shared"), [(77, False), (78, True)])
+def test_a_long_tuple_that_cannot_change_is_one_object_for_all_readers(size, shared, monkeypatch):
+    monkeypatch.setattr(payload, "_known", {})
+    frame = encode_bytes([(b"x" * size,)])
+    (one,), (other,) = decode(frame), decode(frame)
+    assert one == other == (b"x" * size,)
+    assert (one is other) == shared
+
+
+@pytest.mark.parametrize(
+    "changeable",
+    [[1], {}, np.zeros(2), np.float64(1.0), np.array([None]), dt.timedelta(1), Moments(1.0, 2.0), Custom(1)],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_tuple_with_what_can_change_is_one_for_each_reader(changeable):
+    frame = encode_bytes((changeable, "a" * 200), allow_pickle=True)
+    one, other = decode(frame, allow_pickle=True), decode(frame, allow_pickle=True)
+    assert one is not other
+
+
+def test_tuples_of_many_bytes_are_known_up_to_a_number_and_then_forgotten(monkeypatch):
+    monkeypatch.setattr(payload, "_known", {})
+    monkeypatch.setattr(payload, "REMEMBERED", 3)
+    frames = [encode_bytes(("a" * 100, i)) for i in range(4)]
+    kept = [decode(frame) for frame in frames[:3]]
+    assert all(decode(frame) is one for frame, one in zip(frames, kept, strict=False))
+    assert decode(frames[3]) == ("a" * 100, 3)
+    assert len(payload._known) == 1
+    assert decode(frames[0]) is not kept[0]
+    nested = (("b" * 100, 1), ("b" * 100, 2), 3)
+    assert decode(encode_bytes(nested)) == nested
 
 
 def test_an_unknown_record_names_what_is_missing():
@@ -243,12 +393,6 @@ def test_is_frame():
 
 
 # Anything else
-
-
-def sealed(body):
-    """Return a frame with a checksum that holds around any body."""
-    head = payload.PREFIX.pack(payload.MAGIC, payload.VERSION, len(body))
-    return head + payload.CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
 
 
 SAMPLE = {

@@ -18,6 +18,7 @@ from mixle.utils.parallel.observing.charts import Line, lines
 from mixle.utils.parallel.observing.grid import number
 from mixle.utils.parallel.observing.records import RankRecord, merged
 from mixle.utils.parallel.observing.rounds import RoundLog
+from mixle.utils.parallel.planner import plan
 from mixle.utils.parallel.planning import catalog, costs, devices, forecast, json_text, limits, partition, timing
 from mixle.utils.parallel.planning.calibrate import calibrate_resources
 from mixle.utils.parallel.planning.discover import torch_devices, torchrun_devices
@@ -147,6 +148,8 @@ def test_text_that_cannot_be_put_in_place_leaves_no_file_behind(monkeypatch, tmp
 def test_a_throughput_is_no_truth_value():
     with pytest.raises(TypeError, match=r"^throughput must be a number, not True$"):
         devices.DeviceSpec("a", throughput=True)
+    told = devices.DeviceSpec("a", throughput=np.float32(2.5)).throughput
+    assert (type(told), told) == (float, 2.5)
 
 
 # What a model costs
@@ -388,3 +391,11 @@ def test_what_was_frozen_before_stays_frozen():
     with forecast._settled():
         assert gc.get_freeze_count() > 0
     assert gc.get_freeze_count() == 0
+
+
+def test_rows_are_measured_by_the_encoder_of_model_or_estimator():
+    rows, model = [0.5, 1.5, 2.5], GaussianDistribution(0.0, 1.0)
+    ways = {"model": model}, {"estimator": model.estimator()}, {"encoder": model.dist_to_encoder()}
+    one, *others = ([shard.encoded_bytes for shard in plan(rows, **way).shards] for way in ways)
+    assert others == [one, one]
+    assert sum(one) > 0

@@ -9,7 +9,7 @@ import pytest
 from mixle.errors import BackendError, RoundLosses, WorkerLost
 from mixle.utils.parallel.folding.tasks import Accumulate, Result
 from mixle.utils.parallel.folding.transport import Transport
-from mixle.utils.parallel.planner import Costs, Overhead, Pace
+from mixle.utils.parallel.planner import CalibrationCatalog, Costs, Overhead, Pace, known_costs
 from mixle.utils.parallel.policies import cores, losses
 from mixle.utils.parallel.policies.alarms import Alarm
 from mixle.utils.parallel.policies.base import Policy, lets_choose, stack
@@ -511,3 +511,38 @@ def test_a_prediction_is_held_against_what_worked():
     policy = Predict(Costs(pace, {"local": Overhead()})).over(silent)
     list(policy.map(Accumulate(None, None)))
     assert policy.ratios == []
+
+
+def test_a_prediction_knows_how_many_pieces_a_shard_has():
+    pace = Pace(0.05, 0.5, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    policy = Predict(Costs(pace, {"local": Overhead()}), 3).over(Timed())
+    told = list(policy.map(Accumulate(None, None)))
+    assert [one.receipt["predicted_seconds"] for one in told] == [0.25 + 1.5 + 1.0] * 4
+    assert Predict(policy.costs).sub_chunks == 1
+    for wrong in (0, True, 1.5, "2"):
+        with pytest.raises(ValueError, match=rf"^sub_chunks must be an integer of at least 1, not {wrong!r}$"):
+            Predict(policy.costs, wrong)
+
+
+def test_the_catalog_learns_the_median_pace_of_the_model_once():
+    pace = Pace(0.05, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    for learns in (True, False):
+        catalog = CalibrationCatalog()
+        policy = Predict(Costs(pace, {"local": Overhead()}), catalog=catalog if learns else None).over(Timed())
+        policy.ratios = [2.0, 4.0]
+        list(policy.map(Accumulate(None, pace)))
+        assert policy.ratios == [2.0, 4.0, 2.0]
+        policy.close()
+        policy.close()
+        assert policy.ratios == []
+        assert len(catalog.records) == int(learns)
+    catalog = CalibrationCatalog()
+    policy = Predict(Costs(pace, {"local": Overhead()}), catalog=catalog).over(Timed())
+    policy.close()
+    assert catalog.records == ()
+    policy.ratios = [2.0, 4.0, 2.0]
+    policy._model = "Pace"
+    policy.close()
+    (record,) = catalog.records
+    assert (record.model_type, record.workload, record.sample_size, record.repeats) == ("Pace", "em", 20, 3)
+    assert known_costs(catalog, "Pace").pace.row == pytest.approx(0.1)

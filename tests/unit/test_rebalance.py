@@ -1,7 +1,9 @@
 """Rebalance: shards go where they are done sooner, bits stay, and a balanced pool is left alone."""
 
 import json
+import math
 import os
+import re
 import stat
 import statistics
 import threading
@@ -27,7 +29,7 @@ from mixle.utils.parallel.planner import (
 )
 from mixle.utils.parallel.planning.catalog import keep
 from mixle.utils.parallel.policies.base import stack
-from mixle.utils.parallel.policies.rebalance import Rebalance
+from mixle.utils.parallel.policies.rebalance import Move, Rebalance
 from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.policies.speeds import Speeds, moves
 from mixle.utils.parallel.transports.local import LocalTransport
@@ -201,6 +203,148 @@ def test_nothing_is_known_before_a_round():
     assert (speeds.speed(3), speeds.known(3), speeds.doubt([0, 1])) == (1.0, False, float("inf"))
     speeds.note([(0, 0, 0.0, 8.0), (1, 1, 2.0, 8.0)])  # a clock that saw no time tells nothing
     assert (speeds.known(0), speeds.speed(0), speeds.speed(1)) == (False, 4.0, 4.0)
+
+
+def test_speeds_are_means_of_logarithms_and_work_follows_its_share():
+    speeds = Speeds()
+    speeds.note([(0, 0, 1.0, 0.25), (1, 1, 1.0, 30.0), (1, 2, 3.0, 10.0), (2, 3, math.inf, 7.0)])
+    assert speeds.speed(0) == 1.0  # nothing is smaller than one byte
+    assert speeds.work == {0: 1.0, 1: 30.0 + 0.5 * (10.0 - 30.0), 2: 10.0 + 0.5 * (30.0 - 10.0), 3: 7.0}
+    assert speeds.speed(1) == pytest.approx(10.0)
+    assert not speeds.known(2)
+    assert speeds.speed(2) == pytest.approx(math.sqrt(10.0))
+    assert speeds.seconds(1, 1) == pytest.approx(2.0)
+    assert speeds.seconds(9, 1) == pytest.approx(0.1)  # of a shard that was never seen
+    speeds.note([(1, 1, 2.0, 99.0), (1, 2, 2.0, 99.0)])  # its size is known already
+    assert speeds.work[1] == pytest.approx(20.0 + 0.5 * (20.0 - 20.0))
+    assert speeds.speed(1) == pytest.approx(10.0)
+    speeds.note([(1, 1, 8.0, 99.0)])
+    assert speeds.speed(1) == pytest.approx((10.0 * 10.0 * 2.5) ** (1.0 / 3.0))
+
+
+def test_speeds_of_a_window_of_rounds_count():
+    speeds = Speeds(window=2)
+    for seconds in (1.0, 2.0, 4.0):
+        speeds.note([(0, 0, seconds, 8.0)])
+    assert speeds.speed(0) == pytest.approx(8.0 / math.sqrt(8.0))
+    assert Speeds().window == Rebalance().window == 20
+    assert Speeds().jitter == Rebalance().jitter == 0.1
+    assert Rebalance().threshold == 0.05
+
+
+def test_doubt_is_of_the_difference_of_two_means():
+    speeds = Speeds(jitter=0.5)
+    for first, second in ((1.0, 1.0), (math.e, 1.0), (1.0, math.nan)):
+        speeds.note([(0, 0, first, 8.0), (1, 1, second, 8.0)])
+    spread = 4.0 * 0.25 + 2.0 / 3.0  # logarithms of 0, -1, 0 about their mean
+    expected = 4.0 * math.sqrt(2.0 * spread / (4.0 + 2.0 + 1.0) / 2.0)
+    assert speeds.doubt([0, 1, 7]) == pytest.approx(expected)
+    assert speeds.doubt([0]) == pytest.approx(4.0 * math.sqrt(2.0 * spread / 6.0 / 3.0))
+    assert speeds.doubt([7]) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("owner", "workers", "seconds", "planned", "gain"),
+    [
+        ({}, [0, 1], {}, {}, 0.0),
+        ({0: 0}, [0, 1], {0: {0: 0.0, 1: 0.0}}, {}, 0.0),
+        ({0: 0}, [0, 1], {0: {0: 1.0, 1: 1.0}}, {}, 0.0),
+        ({0: 0}, [0, 1], {0: {0: 2.0, 1: 1.0}}, {0: 1}, 0.5),
+        ({0: 0, 1: 0, 2: 7}, [0, 1], {s: {0: 2.0, 1: 2.0} for s in range(3)}, {0: 1}, 0.5),
+        ({0: 0, 1: 0, 2: 1, 3: 1}, [0, 1, 2], {s: {0: 2.0, 1: 2.0, 2: 2.0} for s in range(4)}, {0: 2}, 0.0),
+        (
+            {0: 0, 1: 0, 2: 0},
+            [0, 1],
+            {0: {0: 5.0, 1: 5.0}, 1: {0: 3.0, 1: 3.0}, 2: {0: 2.0, 1: 2.0}},
+            {0: 1},
+            0.5,
+        ),
+    ],
+)
+def test_moves_by_hand(owner, workers, seconds, planned, gain):
+    assert moves(owner, workers, seconds) == (planned, gain)
+
+
+def test_moves_stand_in_the_order_of_shards():
+    planned, gain = moves({5: 0, 1: 0, 3: 0, 0: 0}, [0, 1], {s: {0: 1.0, 1: 1.0} for s in (0, 1, 3, 5)})
+    assert (list(planned), gain) == ([0, 1], 0.5)
+
+
+def shares(pool, sizes, speeds):
+    """Return a policy that has learned speeds of workers, over a pool with shards of given sizes."""
+    policy = Rebalance(threshold=0.2, jitter=0.0).over(pool)
+    policy.speeds.note([(worker, 100 + worker, 1.0, speed) for worker, speed in speeds.items()])
+    policy.speeds.work.update(sizes)
+    return policy
+
+
+def test_shards_move_when_that_saves_more_than_the_threshold():
+    pool = Told([1.0, 1.0], 4)
+    policy = shares(pool, {0: 4.0, 1: 1.0, 2: 1.0, 3: 1.0}, {0: 1.0, 1: 1.0})
+    policy._move()
+    assert policy.moves == []  # a fifth of the round is not more than a fifth
+    policy.speeds.work[0], policy.round = 3.0, 7
+    policy._move()
+    assert policy.moves == [Move(7, 2, 0, 1)]
+    assert pool.owner == {0: 0, 1: 1, 2: 1, 3: 1}
+    pool = Told([1.0, 1.0], 6)
+    policy = shares(pool, dict.fromkeys(range(6), 1.0), {0: 1.0, 1: 3.0})
+    policy._move()
+    assert policy.moves == [Move(0, 0, 0, 1), Move(0, 2, 0, 1)]
+    assert pool.owner == {0: 1, 1: 1, 2: 1, 3: 1, 4: 0, 5: 1}
+
+
+def test_workers_that_are_given_up_or_alone_are_given_nothing():
+    pool = Told([1.0, 1.0, 1.0], 6)
+    policy = shares(pool, dict.fromkeys(range(6), 1.0), {0: 1.0, 1: 5.0, 2: 5.0})
+    pool.blacklist = {2}
+    policy._move()
+    assert {move.after for move in policy.moves} == {1}
+    pool = Told([1.0, 1.0], 6)
+    policy = shares(pool, dict.fromkeys(range(6), 1.0), {0: 1.0, 1: 5.0})
+    pool.blacklist = {1}
+    policy._move()
+    assert policy.moves == []
+    policy = Rebalance(threshold=0.2, jitter=0.0).over(Told([1.0, 1.0], 6))
+    policy._move()  # nobody was seen at work
+    assert policy.moves == []
+
+
+def test_sizes_are_bytes_where_they_are_told_and_rows_elsewhere():
+    class Sized(Told):
+        def map(self, task):
+            for result in super().map(task):
+                result.receipt["bytes"] = {0: 160, 1: 0}.get(result.shard)
+                yield result
+
+    policy = Rebalance().over(Sized([1.0, 1.0, 1.0], 3))
+    first = list(policy.map(Accumulate(ESTIMATOR, None)))
+    assert policy.speeds.work == {0: 160.0, 1: 20.0, 2: 20.0}
+    assert all("predicted_seconds" not in one.receipt for one in first)
+    second = list(policy.map(Accumulate(ESTIMATOR, None)))
+    assert [one.receipt["predicted_seconds"] for one in second] == pytest.approx([0.02] * 3)
+    assert policy.throughputs() == pytest.approx({0: 1000.0, 1: 1000.0, 2: 1000.0})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threshold": 1.5}, "threshold is the part of a round that moves must save, in (0, 1), not 1.5"),
+        ({"jitter": True}, "jitter must be a finite number of at least 0, not True"),
+        ({"window": True}, "window must be an integer of at least 1, not True"),
+    ],
+)
+def test_settings_are_refused_in_words(options, words):
+    with pytest.raises(ValueError, match="^" + re.escape(words) + "$"):
+        Rebalance(**options)
+    edge = Rebalance(0.999, jitter=0, window=np.int64(1))
+    assert (edge.threshold, type(edge.jitter), edge.jitter, type(edge.window), edge.window) == (
+        0.999,
+        float,
+        0.0,
+        int,
+        1,
+    )
 
 
 @pytest.mark.parametrize(

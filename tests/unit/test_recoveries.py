@@ -9,11 +9,12 @@ from mixle.errors import BackendError, HandleClosed, RoundLosses, WorkerLost
 from mixle.utils.parallel.folding.faults import RemoteFault
 from mixle.utils.parallel.folding.tasks import Apply, Result
 from mixle.utils.parallel.folding.transport import Transport
+from mixle.utils.parallel.policies import recovery, speculate
 from mixle.utils.parallel.policies import retry as retry_module
-from mixle.utils.parallel.policies import speculate
 from mixle.utils.parallel.policies.assignment import level, spread
 from mixle.utils.parallel.policies.exchange import Waves, open_exchange
 from mixle.utils.parallel.policies.losses import RoundReceipt
+from mixle.utils.parallel.policies.recovery import Recovery
 from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.policies.speculate import Backups, Difference, Late, differ
 
@@ -56,6 +57,7 @@ def test_the_largest_shards_go_first_each_to_who_has_least_before_it():
         ({0: 0, 1: 0, 2: 0}, {0: 5, 1: 3, 2: 2}, [0, 1, 2], {0: 1, 2: 2}),
         ({0: 0, 1: 0, 2: 1}, {0: 3, 1: 3, 2: 4}, [0, 1], {}),
         ({0: 9, 1: 9, 2: 0}, {0: 3, 1: 1, 2: 2}, [0, 1], {0: 1, 1: 0}),
+        ({}, {}, [0, 1], {}),
         ({0: 0, 1: 0, 2: 0, 3: 0}, {}, [0, 1], {2: 1, 3: 1}),
         ({0: 5, 1: 5, 2: 5}, {}, [0, 1], {0: 0, 1: 1, 2: 0}),
         ({0: 0, 1: 0, 2: 0, 3: 0, 4: 0, 5: 0}, {5: 3}, [0, 1, 2], {3: 2, 4: 2, 5: 1}),
@@ -436,6 +438,8 @@ def test_shards_of_busy_workers_go_around_them():
     del crew.sizes[0], crew.sizes[3]
     policy.late = [Late(Scripted(), {1: [7]}, {})]
     assert policy._around_the_late({0: [0, 3], 1: [1], 2: [2]}) == {0: [0, 3], 2: [1, 2]}  # unknown sizes are one row
+    policy.late = [Late(Scripted(), {1: [7]}, {})]
+    assert policy._around_the_late({0: [0], 1: [1], 2: [2]}) == {0: [0, 1], 2: [2]}
     policy.late = [Late(Scripted(), {0: [7], 1: [8], 2: [9]}, {})]
     assert policy._around_the_late(policy.residence()) == policy.residence()  # everyone is busy
 
@@ -488,7 +492,7 @@ def test_an_altered_reply_is_asked_for_again_and_one_that_stays_altered_is_an_er
     assert told[3].receipt["altered"] == 1
     (loss,) = policy.last.losses
     assert (loss.worker, loss.shards, loss.kind, loss.cause) == (1, (3,), "garbled reply", "Changed. Asked again")
-    assert (policy.failures, policy.last.failed) == ({}, set())
+    assert (policy.failures, policy.last.failed, policy._record) == ({}, set(), [loss])
     (record,) = caplog.records
     assert record.message == "lost a reply of worker 1 with shards 3: Changed. Asked again"
     assert (record.worker, record.shards, record.kind) == (1, (3,), "garbled reply")
@@ -517,6 +521,158 @@ def test_second_computations_of_a_lost_worker_are_missing_and_it_is_settled():
     assert (policy.last.failed, policy.failures) == ({1}, {1: 1})
 
 
+def test_second_computations_that_a_transport_forgets_are_missing():
+    crew = Crew(2)
+    crew.dispatch = lambda task, given: iter(
+        [result(shard, worker) for worker, shards in given.items() for shard in shards if len(shards) == 3 or shard]
+    )
+    policy = Retry(3).over(crew)
+    told = [(one.shard, one.receipt.get("second", False)) for one in policy.map_beside(TASK, {1: [0, 2]})]
+    assert sorted(told) == [*((0, False), (1, False), (2, False)), (2, True), *((3, False), (4, False), (5, False))]
+
+
+def test_second_computations_are_waited_for_while_a_worker_is_being_started():
+    crew = Crew(2)
+    first = Scripted(*(result(shard, shard % 2) for shard in range(6)))
+    scripts = [first, Scripted(None, result(2, 1), None, None, result(0, 1))]
+    given = []
+    crew.live, crew.begin = list, lambda task, assignment: given.append(assignment) or scripts.pop(0)
+    policy = Retry(3).over(crew)
+    policy.unborn = {7}
+    told = [(one.shard, one.receipt.get("second", False)) for one in policy.map_beside(TASK, {1: [0, 2]})]
+    assert told == [*((shard, False) for shard in range(6)), (2, True), (0, True)]
+    assert given == [{0: [0, 2, 4], 1: [1, 3, 5]}, {1: [0, 2]}]
+    assert first.closed == 1
+
+
+def test_of_two_results_of_a_shard_the_first_is_used_and_the_second_compared():
+    policy, receipt = Retry(2).over(Crew(2)), RoundReceipt()
+    policy.up = {0, 1}
+    round_ = Recovery(policy, TASK, {0: [3, 0, 4], 1: [3, 4, 1]}, receipt, everything=False)
+    assert [round_._take(result(3, 0)), round_._take(result(4, 1)), round_._take(result(0, 0))] == [True] * 3
+    assert (receipt.backed_up, receipt.reused) == ({3, 4}, {0})
+    assert (round_.owed, round_.todo) == ({0: [4], 1: [3, 1]}, {1})
+    assert not round_._take(result(3, 1, 2.0))
+    assert not round_._take(result(4, 0))
+    assert not round_._take(result(0, 0, 5.0))  # nobody owed it twice: what was used is not kept
+    assert policy.differences == [Difference(3, 0, 1, "value")]
+    assert round_.owed == {0: [], 1: [1]}
+
+
+class Talking:
+    """An exchange with a script of events and of calls that make them; it notes what it is given meanwhile."""
+
+    def __init__(self, *events):
+        self.events, self.given, self.closed, self.patience = list(events), [], 0, []
+
+    def give(self, assignment, keep=None):
+        self.given.append((assignment, keep))
+
+    def next(self, timeout_s=None):
+        self.patience.append(timeout_s)
+        event = self.events.pop(0) if self.events else None
+        return event() if callable(event) else event
+
+    def close(self):
+        self.closed += 1
+
+
+def talking(policy, crew, *events):
+    exchange = Talking(*events)
+    crew.begin = lambda task, assignment: exchange
+    return exchange, policy.over(crew)
+
+
+def test_a_slow_worker_is_backed_up_and_its_late_reply_compared(clock):
+    def later():
+        clock.at += 99.0
+
+    first = result(0, 0, seconds=1.0)
+    exchange, policy = talking(Retry(2, speculate=True), Crew(2, 2), first, later, result(1, 0))
+    assert [(one.shard, one.receipt["worker"]) for one in policy.map(TASK)] == [(0, 0), (1, 0)]
+    assert exchange.given == [({0: [1]}, True)]
+    assert exchange.patience == [speculate.TICK_S] * 3
+    assert (policy.last.backed_up, policy.last.reused, exchange.closed) == ({1}, {0}, 0)
+    assert policy.late_work() == {1: [1]}
+    policy.poll_late(policy.last)
+    assert policy.late_work() == {1: [1]}  # nothing came yet
+    exchange.events.append(result(1, 1, 2.0))
+    policy.poll_late(policy.last)
+    assert policy.differences == [Difference(1, 0, 1, "value")]
+    assert (policy.late, exchange.closed) == ([], 1)
+
+
+def test_a_round_waits_for_the_exit_status_of_a_lost_worker(monkeypatch):
+    looks, waits = [], []
+
+    class Dying:
+        worker, shards = 1, (1,)
+
+        @property
+        def settled(self):
+            looks.append(True)
+            return len(looks) > 3
+
+        def told(self):
+            return lost(1, (1,))
+
+    exchange, policy = talking(Retry(3), Crew(2, 2), result(0, 0), Dying(), result(1, 0))
+    monkeypatch.setattr(policy, "wait", waits.append)
+    assert shards_of(policy) == [0, 1]
+    assert exchange.given == [({0: [1]}, None)]
+    assert exchange.patience == [None, None, recovery.SETTLE_S]
+    assert (policy.failures, policy.last.recomputed, policy.last.failed) == ({1: 1}, {1}, {1})
+    assert len(waits) == len(looks) - 2 > 0  # all but the look before the result and the last one
+
+
+def test_where_the_only_worker_was_lost_it_is_started_again_for_what_it_owed():
+    crew = Crew(1, 2)
+    exchange, policy = talking(Retry(3), crew, gone(0, (0, 1)), result(0, 0), result(1, 0))
+    assert shards_of(policy) == [0, 1]
+    assert crew.started == [[0], [0]]
+    assert exchange.given == [({0: [0, 1]}, None)]
+
+
+def test_late_replies_are_looked_at_while_a_round_runs():
+    policy = Retry(2).over(Crew())
+    policy.late = [Late(Scripted(None, result(9, 1, 2.0)), {7: [9]}, {9: result(9, 0)})]
+    assert shards_of(policy) == list(range(6))
+    assert (policy.differences, policy.late) == ([Difference(9, 0, 1, "value")], [])
+
+
+def test_encodings_under_way_are_not_waited_for():
+    policy, encoding = Retry(2).over(Crew()), Scripted()
+    policy._encoding = [encoding]
+    assert shards_of(policy) == list(range(6))
+    assert (encoding.closed, policy._encoding) == (1, [])
+
+
+def test_a_rank_without_heirs_is_given_up_where_it_stands():
+    crew = Crew(1)
+    policy, receipt = Retry(1).over(crew), RoundReceipt()
+    policy.settle(gone(0), receipt)
+    assert (policy.blacklist, receipt.blacklisted, crew.went) == ({0}, {0}, [])
+    assert crew.owner == dict.fromkeys(range(6), 0)
+    policy = Retry(1).over(Runner())
+    policy.settle(gone(0), receipt)
+    assert policy.blacklist == {0}
+
+
+def test_processes_of_ranks_that_are_being_started_are_waited_for(caplog):
+    caplog.set_level("INFO", "mixle")
+    crew = Crew(2)
+    crew.live, crew.processes = lambda: [0, 1], lambda: {0: "one", 1: "two"}
+    policy = Retry(2).over(crew)
+    assert policy.processes() == {0: "one", 1: "two"}
+    policy.up, policy.unborn = {0}, {1}
+    assert policy.processes() == {0: "one", 1: "two"}
+    assert (crew.started, policy.up, policy.unborn) == ([[1]], {0, 1}, set())
+    assert [record.message for record in caplog.records] == ["worker 1 was started again"]
+    crew.closed, policy.unborn = True, {1}
+    assert policy.processes() == {0: "one", 1: "two"}
+    assert crew.started == [[1]]
+
+
 def test_a_dispatch_adds_its_losses_to_those_of_the_round():
     crew = Crew(2, script={(1, 3)})
     policy = Retry(3).over(crew)
@@ -537,8 +693,10 @@ def test_closing_forgets_what_was_late():
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "2", None])
 def test_retries_are_a_positive_count(value):
-    with pytest.raises((TypeError, ValueError), match="max_retries"):
+    words = "must be at least 1." if value in (0, -1) else f"must be an integer, not {value!r}"
+    with pytest.raises((TypeError, ValueError)) as caught:
         Retry(value)
+    assert str(caught.value) == f"max_retries {words}"
     with pytest.raises(TypeError, match=r"^speculate must be True or False, not 1$"):
         Retry(2, speculate=1)
 

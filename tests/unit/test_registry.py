@@ -5,9 +5,11 @@ import importlib.metadata
 import pytest
 from fold_support import ClosableTransport, PlainEncoder, PlainEstimator, PlainModel, numbers
 
-from mixle.errors import BackendError
+from mixle.errors import BackendError, MissingPackage
 from mixle.utils.parallel import planner
-from mixle.utils.parallel.folding import registry
+from mixle.utils.parallel.folding import backends, registry
+from mixle.utils.parallel.folding.backends import Need
+from mixle.utils.parallel.folding.controls import same
 from mixle.utils.parallel.folding.registry import register_transport
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.planner import (
@@ -18,6 +20,7 @@ from mixle.utils.parallel.planner import (
     plan,
     register_encoded_data_backend,
 )
+from mixle.utils.parallel.policies.retry import Retry
 from mixle.utils.parallel.transports.local import LocalTransport
 
 ROWS = numbers()
@@ -256,3 +259,287 @@ def test_an_entry_point_whose_package_is_missing_says_so(announce):
     announce(backends=[Announced("theirs", ModuleNotFoundError("No module named 'zeppelin'"))])
     with pytest.raises(ImportError, match=r"backend 'theirs' \(theirs_package:make\) cannot be imported: .*zeppelin"):
         encoded_data(ROWS, backend="theirs")
+
+
+# Word for word
+
+
+def said(error, call, *args, **options):
+    """Return the words of a refusal."""
+    with pytest.raises(error) as caught:
+        call(*args, **options)
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("clean")
+def test_names_are_told_in_words_and_any_case_is_one():
+    for wrong in ("", "  ", 3, None):
+        told = said(BackendError, register_encoded_data_backend, wrong, Foreign)
+        assert told == f"name of a backend must be a non-empty name, not {wrong!r}"
+        told = said(BackendError, register_transport, wrong, ClosableTransport)
+        assert told == f"name of a transport must be a non-empty name, not {wrong!r}"
+    assert said(BackendError, encoded_data, ROWS, backend=3) == "backend must be a non-empty name, not 3"
+    assert said(TypeError, register_encoded_data_backend, "mine", None) == (
+        "factory of backend 'mine' must be callable, not None"
+    )
+    assert said(TypeError, register_transport, "mine", 3) == "factory of transport 'mine' must be callable, not 3"
+    register_encoded_data_backend(" Mine ", Foreign, aliases="Solo")
+    assert {"mine", "solo"} <= planner._ENCODED_DATA_BACKENDS.keys()
+    assert "s" not in planner._ENCODED_DATA_BACKENDS
+    register_transport(" Ship ", ClosableTransport)
+    register_transport("ship", ClosableTransport)
+    assert registry._TRANSPORTS["ship"] is ClosableTransport
+    taken = "backend {!r} is registered already; pass override=True to replace it"
+    assert said(BackendError, register_encoded_data_backend, "mine", ClosableTransport) == taken.format("mine")
+    assert said(BackendError, register_transport, "Ship", LocalTransport) == taken.format("ship")
+    assert said(BackendError, register_transport, "Local", LocalTransport) == taken.format("local")
+    assert registry._TRANSPORTS["ship"] is ClosableTransport
+    register_transport("ship", LocalTransport, override=True)
+    assert registry._TRANSPORTS["ship"] is LocalTransport
+
+
+def test_what_is_usable_and_what_is_missing_are_told(monkeypatch, announce):
+    announce(backends=[], transports=[])
+    names = ", ".join(available_encoded_data_backends())
+    for word in ("torchrun", "lightning", "PL"):
+        assert said(BackendError, encoded_data, ROWS, backend=word) == (
+            f"backend {word.lower()!r} is not supported: torch devices can be planned for, rows are worked on by "
+            f"numpy. Usable here: {names}"
+        )
+    absent = {name: Need("no_such_module", "no-such", f"pip install {name}") for name in ("ray", "dask")}
+    monkeypatch.setattr(registry, "NEEDS", {**absent, "nothing of here": absent["ray"], "local": Need("sys", "", "")})
+    usable = ", ".join(name for name in available_encoded_data_backends() if name not in absent)
+    lacks = "Known but missing a package: dask (pip install dask), ray (pip install ray)"
+    told = said(BackendError, encoded_data, ROWS, backend="Torchrn")
+    assert told == f"Unknown backend 'torchrn'. Did you mean 'torchrun'? Usable here: {usable}. {lacks}"
+    monkeypatch.setattr(registry, "NEEDS", {})
+    assert said(BackendError, encoded_data, ROWS, backend="zzz") == f"Unknown backend 'zzz'. Usable here: {names}"
+
+
+def test_a_name_of_this_process_stands_before_one_that_is_announced(announce):
+    announce(backends=[Announced("local", Foreign), Announced("both", Foreign)], transports=[Announced("BOTH", None)])
+    assert isinstance(encoded_data(ROWS, PlainEstimator(), backend="local"), LocalEncodedData)
+    assert isinstance(encoded_data(ROWS, backend="both"), Foreign)
+    assert available_encoded_data_backends().count("both") == 1
+
+
+def test_a_missing_package_of_an_announced_transport_is_told_in_words(announce):
+    announce(transports=[Announced("boat", ModuleNotFoundError("No module named 'zeppelin'"))])
+    with pytest.raises(MissingPackage) as caught:
+        encoded_data(ROWS, PlainEstimator(), backend="boat")
+    assert str(caught.value) == (
+        "backend 'boat' (boat_package:make) cannot be imported: No module named 'zeppelin'. Install what it needs"
+    )
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
+@pytest.fixture
+def ship():
+    """Register a transport that notes what it is made with."""
+    made = []
+    register_transport("ship", lambda **options: made.append(options) or ClosableTransport())
+    return made
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_registered_transport_is_given_what_it_may_use(ship):
+    client, comm = object(), object()
+    options = {"num_workers": 2, "client": client, "comm": comm, "root": 1, "root_only": True}
+    model, weights = PlainModel(0.0, 1.0), [2.0] * len(ROWS)
+    with encoded_data(ROWS, None, model, backend="ship", weights=weights, precision="float32", **options) as handle:
+        assert (handle.num_shards, handle.precision, handle.counted) == (2, "float32", len(ROWS))
+        assert handle.pysp_stream_accumulate(PlainEstimator(), None)[0] == 2.0 * len(ROWS)
+    with encoded_data(ROWS, PlainEstimator(), backend="ship") as handle:
+        assert (handle.num_shards, handle.precision) == (1, "float64")
+    with encoded_data(ROWS, PlainEstimator(), backend="ship", num_workers=3, num_shards=5) as handle:
+        assert handle.num_shards == 5
+    placed = plan(ROWS, encoder=PlainEncoder(), resources=Resources.local(4))
+    with encoded_data(ROWS, PlainEstimator(), backend="ship", placement=placed) as handle:
+        assert handle.num_shards == len(placed.shards)
+    with encoded_data(ROWS, PlainEstimator(), encoder=PlainEncoder(), backend="ship", policies=[Retry(3)]) as handle:
+        assert handle.transport.max_retries == 3
+    assert ship == [options, {}, {"num_workers": 3}, {}, {}]
+
+
+@pytest.mark.usefixtures("clean")
+@pytest.mark.parametrize(
+    ("controls", "error", "words"),
+    [
+        ({"resources": object()}, BackendError, "this backend takes no resources; leave it out"),
+        ({"parallel_chunks": True}, BackendError, "this backend takes no parallel_chunks; leave it out"),
+        ({"chunk_workers": 2}, BackendError, "this backend takes no chunk_workers; leave it out"),
+        ({"materialize": False}, BackendError, "this backend takes no materialize; leave it out"),
+        ({"data": []}, ValueError, "encoded_data requires non-empty data. Pass at least one row."),
+        ({"data": None}, TypeError, "encoded_data: None is not data: pass a list of rows or an array"),
+        (
+            {"estimator": None},
+            ValueError,
+            (
+                "encoded_data requires an encoder, model, or estimator. Pass estimator=, or a model for one: "
+                "model.estimator()"
+            ),
+        ),
+        (
+            {"engine": "torch"},
+            BackendError,
+            "encoded_data: engine 'torch' is not supported; leave engine out, or use engine='numpy'",
+        ),
+        (
+            {"precision": "half"},
+            BackendError,
+            "encoded_data: precision 'half' is not supported; use precision='float64' (the default) or 'float32'",
+        ),
+        ({"num_workers": 0}, ValueError, "num_workers must be positive."),
+        ({"sub_chunks": 0}, ValueError, "sub_chunks must be positive."),
+        ({"weights": [1.0]}, ValueError, f"weights must have shape ({len(ROWS)},), one per row, not (1,)"),
+        (
+            {"num_shards": 2, "num_chunks": 2},
+            BackendError,
+            "num_shards and num_chunks each say how rows are split: give only one of them",
+        ),
+    ],
+)
+def test_a_registered_transport_refuses_in_words(ship, controls, error, words):
+    controls = {"data": ROWS, "estimator": PlainEstimator(), **controls}
+    assert (
+        said(error, encoded_data, controls.pop("data"), controls.pop("estimator"), backend="ship", **controls) == words
+    )
+    assert ship == []
+
+
+def test_what_a_handle_would_have_to_encode_again_is_refused_in_words():
+    handle = LocalEncodedData(ROWS, PlainEstimator())
+    for allowed in ({"precision": "float64"}, {"encoder": PlainEncoder()}, {"model": PlainModel(0.0, 1.0)}):
+        assert encoded_data(handle, **allowed) is handle
+    assert said(BackendError, encoded_data, handle, encoder=object(), precision="float32", num_shards=2) == (
+        "data is a handle already, its rows are encoded: encoder, precision, num_shards cannot be applied. Leave it "
+        "out, or pass the rows"
+    )
+    bare = Foreign(ROWS)
+    assert encoded_data(bare) is bare
+    assert said(BackendError, encoded_data, bare, encoder=PlainEncoder()).startswith(
+        "data is a handle already, its rows"
+    )
+
+
+@pytest.mark.usefixtures("clean")
+def test_a_built_in_handle_has_the_precision_that_was_asked_for_and_a_foreign_one_is_told():
+    for given, name in ((None, "float64"), ("float64", "float64"), ("float32", "float32")):
+        assert encoded_data(ROWS, PlainEstimator(), precision=given).precision == name
+    register_encoded_data_backend("mine", Foreign)
+    assert encoded_data(ROWS, backend="mine", precision="float32").params["precision"] == "float32"
+    assert not hasattr(encoded_data(ROWS, backend="mine"), "precision")
+    told = said(BackendError, encoded_data, ROWS, backend="mine", precision="half")
+    assert told.startswith("encoded_data: precision 'half' is not supported; ")
+
+
+@pytest.mark.parametrize(
+    ("control", "instead"),
+    [
+        ({"num_workers": 3}, "use backend='mp' or chunk_workers=3"),
+        ({"client": 3}, "it belongs to backend='dask', 'spark' or 'futures'"),
+        ({"comm": 3}, "it belongs to backend='mpi'"),
+        ({"root": 1}, "it belongs to backend='mpi'"),
+        ({"root_only": True}, "it belongs to backend='mpi'"),
+    ],
+)
+def test_what_local_does_not_take_is_told_in_words(control, instead):
+    (name,) = control
+    told = said(BackendError, encoded_data, ROWS, PlainEstimator(), **control)
+    assert told == f"backend 'local' takes no {name}; {instead}"
+
+
+@pytest.mark.parametrize(
+    ("control", "instead"),
+    [
+        ({"chunk_workers": 2}, "use backend='local' or num_workers=2"),
+        ({"parallel_chunks": True}, "use backend='local', or num_workers with backend='mp'"),
+        (
+            {"materialize": False},
+            "it belongs to backend='dask', 'spark' or 'ray', which can encode again in every round",
+        ),
+        ({"resources": "r"}, "leave it out"),
+    ],
+)
+def test_what_processes_do_not_take_is_told_in_words(control, instead):
+    (name,) = control
+    told = said(BackendError, encoded_data, ROWS, PlainEstimator(), backend="mp", **control)
+    assert told == f"backend 'mp' takes no {name}; {instead}"
+    assert said(BackendError, encoded_data, ROWS, PlainEstimator(), backend="model_parallel", num_chunks=2) == (
+        "backend 'model_parallel' takes no num_chunks; use num_shards=Contiguous(2)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "default", "alike"),
+    [
+        (1, 1, True),
+        (300, int("300"), True),
+        (True, 1, False),
+        (1, True, False),
+        (1.0, 1, False),
+        (None, None, True),
+        ([], [], False),
+        (False, False, True),
+        (2, 1, False),
+    ],
+)
+def test_a_control_has_its_default_where_type_and_value_are_equal(value, default, alike):
+    assert same(value, default) == alike
+
+
+CLUSTERS = ("mp", "mpi", "futures", "ray", "dask", "spark")
+
+
+@pytest.mark.parametrize("word", CLUSTERS)
+def test_a_cluster_takes_one_shard_map_however_it_is_asked_for(monkeypatch, word):
+    seen = []
+    monkeypatch.setattr(backends, f"_{word.upper()}_HANDLE", lambda data, **controls: seen.append((data, controls)))
+    build = getattr(backends, f"_{word}")
+    placed = plan(ROWS, encoder=PlainEncoder(), resources=Resources.local(2))
+    tight = plan(ROWS, encoder=PlainEncoder(), resources=Resources.single_cpu(memory_bytes=1))
+    build(ROWS, placement=placed, engine="numpy", precision="float32")
+    build(ROWS, placement=tight, force=True, sub_chunks=2)
+    (data, first), (_, second) = seen
+    assert data is ROWS
+    assert first == {"num_shards": Contiguous(sizes=tuple(shard.size for shard in placed.shards))}
+    assert second == {"num_shards": Contiguous(sizes=tuple(shard.size for shard in tight.shards)), "sub_chunks": 2}
+    where = f"backend {word!r}"
+    told = said(BackendError, build, ROWS, engine="torch")
+    assert told == f"{where}: engine 'torch' is not supported; leave engine out, or use engine='numpy'"
+    assert said(BackendError, build, ROWS, precision="half").startswith(f"{where}: precision 'half' is not supported; ")
+    assert said(BackendError, build, ROWS, placement=tight).startswith(
+        f"{where}: the placement cannot fit: device cpu:0"
+    )
+    assert said(ValueError, build, ROWS[1:], placement=placed) == (
+        f"placement covers {len(ROWS)} rows, the data has {len(ROWS) - 1}: plan(data, ...) again"
+    )
+    told = said(BackendError, build, ROWS, placement=placed, num_chunks=2, num_shards=3)
+    assert all(name in told for name in ("placement", "num_chunks", "num_shards"))
+    assert told.endswith(" each say how rows are split: give only one of them")
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("word", CLUSTERS)
+def test_what_lies_on_a_cluster_is_not_counted(monkeypatch, word):
+    class Lazy:
+        def __len__(self):
+            raise AssertionError("this would compute it")
+
+        to_delayed = iter_internal_ref_bundles = None
+
+    seen = []
+    monkeypatch.setattr(backends, f"_{word.upper()}_HANDLE", lambda data, **controls: seen.append(controls))
+    build = getattr(backends, f"_{word}")
+    build(Lazy(), num_chunks=2)
+    build(iter(()), num_chunks=2)
+    assert seen == [{"num_shards": Contiguous(2)}] * 2
+    placed = plan(ROWS, encoder=PlainEncoder(), resources=Resources.local(2))
+    assert said(ValueError, build, iter(()), placement=placed).endswith("rows, the data has 0: plan(data, ...) again")
+
+
+@pytest.mark.parametrize("word", ["dask", "spark"])
+def test_a_count_of_workers_on_a_cluster_is_checked(word):
+    build = getattr(backends, f"_{word}")
+    assert said(ValueError, build, ROWS, num_workers=0) == "num_workers must be positive."
+    assert said(TypeError, build, ROWS, num_workers=True) == "num_workers must be a positive integer, not True"

@@ -196,3 +196,15 @@ def test_throttling_is_read_from_the_control_group(tmp_path, monkeypatch):
     assert [record.extra["throttled_seconds"] for record in log.records] == [0.25, 0.25]
     stat.write_text("usage_usec 5\n")
     assert rounds._throttled() is None
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_records_are_made_for_a_log_only_if_somebody_listens(monkeypatch, heard):
+    monkeypatch.setattr(rounds, "listening", lambda area: heard)
+    log = RoundLog()
+    run_round(log, lambda now: [result(0, 0, now, 0.0)])
+    log.tell()
+    assert len(log._records) == int(heard)
+    log.close()
+    assert len(log._records) == int(heard)
+    assert len(log.records) == 1

@@ -1,17 +1,20 @@
 """Conservation over the components: clean statistics add up within the bound of rounding, corrupted ones do not."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.models import MODELS
 
 import mixle.stats as st
+from mixle.utils.parallel.folding.faults import RemoteFault
 from mixle.utils.parallel.folding.fold import fold_results
 from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.shards import Strided
-from mixle.utils.parallel.folding.tasks import Accumulate, Apply, execute
+from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Result, Sizes, execute
 from mixle.utils.parallel.planner import LocalEncodedData
+from mixle.utils.parallel.policies import invariants as checks
 from mixle.utils.parallel.policies.invariants import Invariants, limit, residual
 
 RNG = np.random.RandomState(1)
@@ -258,3 +261,191 @@ def test_a_scatter_that_is_summed_again_far_from_zero_keeps_its_mean():
     model = st.MixtureDistribution([st.GaussianDistribution(1.7e9, 1.0), near], [0.5, 0.5])
     assert rounds.broken(model) == []
     assert rounds.invariants.last[0] < 0.5
+
+
+# Chains and topics
+
+
+def begun(name, shards=2):
+    """Return rounds over a model's own rows, and the results of its first one, which are all right."""
+    made = MODELS[name]()
+    rounds = Rounds(made.rows, made.estimator, shards)
+    model = rounds.handle.pysp_seq_initialize(made.estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    return rounds, model, results
+
+
+@pytest.mark.parametrize("name", ["hidden markov", "latent dirichlet allocation"])
+def test_the_elements_of_sequences_are_what_states_and_topics_share(name):
+    rounds, model, results = begun(name)
+    assert sorted(rounds.invariants.data) == [0, 1]
+    parts = [getattr(one.value, "emissions", getattr(one.value, "topics", None)) for one in results.values()]
+    count = len if name == "hidden markov" else lambda words: sum(times for _, times in words)
+    elements = [sum(map(count, MODELS[name]().rows[shard::2])) for shard in (0, 1)]
+    assert [weight for weight, _ in rounds.invariants.data.values()] == elements
+    _, whole = fold_results(rounds.estimator, [results[0], results[1]])
+    assert rounds.invariants.total_residual(rounds.estimator, whole) <= 1.0
+    parts[1].counts[0] *= 1.0 + 1e-9
+    assert rounds.broken(model, results) == [1]
+    parts[0].counts[0] = math.nan
+    assert rounds.broken(model, results) == [0, 1]
+    _, whole = fold_results(rounds.estimator, [results[0], results[1]])
+    assert not rounds.invariants.total_residual(rounds.estimator, whole) <= 1.0
+
+
+@pytest.mark.parametrize("name", ["hidden markov", "hidden markov of unlike families with a terminal state"])
+@pytest.mark.parametrize("field", ["state_counts", "init_counts", "trans_counts"])
+def test_the_counts_of_a_chain_are_held_against_each_other(name, field):
+    rounds, model, results = begun(name)
+    before = getattr(results[1].value, field).copy()
+    getattr(results[1].value, field).flat[0] *= 1.0 + 1e-9
+    assert rounds.broken(model, results) == [1]
+    getattr(results[1].value, field).flat[0] = math.nan
+    assert rounds.broken(model, results) == [1]
+    assert rounds.invariants.last[1] == math.inf
+    getattr(results[1].value, field)[...] = before
+    assert rounds.broken(model, results) == []
+    results[1] = replace(results[1], value=results[1].value._replace(**{field: np.ones((7, 7))}))
+    assert rounds.broken(model, results) == [1]
+    assert rounds.invariants.last[1] == math.inf
+
+
+def test_a_chain_that_ends_in_a_state_has_no_other_sums_than_its_counts():
+    rounds, _, results = begun("hidden markov of unlike families with a terminal state")
+    assert (rounds.asked, rounds.invariants.data) == ([], {})
+    assert rounds.invariants.total_residual(rounds.estimator, results[0].value) is None
+
+
+def test_the_terms_of_sequences_are_their_elements():
+    for name in ("hidden markov", "latent dirichlet allocation"):
+        _, _, results = begun(name)
+        value = results[0].value
+        counts = getattr(value, "state_counts", getattr(value, "topic_counts", None))
+        assert checks._terms(results[0]) == int(counts.sum()) > results[0].rows
+        assert checks._terms(replace(results[0], rows=10**6)) == 10**6
+        counts[0] = math.nan
+        assert checks._terms(results[0]) == results[0].rows
+    assert checks._terms(Result(0, 7, 7.0, None, None)) == 7
+
+
+# Right-hand sides
+
+
+def labelled(second, rows):
+    """Return the rounds of a mixture of two tables of labels; the first has "a" alone."""
+    rounds = Rounds(rows, st.MixtureEstimator([st.CategoricalEstimator()] * 2), shards=2)
+    parts = [st.CategoricalDistribution({"a": 1.0}), st.CategoricalDistribution(second)]
+    model = st.MixtureDistribution(parts, [0.5, 0.5])
+    assert rounds.broken(model) == []
+    return rounds
+
+
+def test_where_one_component_supports_not_all_rows_the_next_one_is_asked():
+    rounds = labelled({"a": 0.5, "b": 0.5}, ["a", "a", "a", "b"])
+    assert (rounds.asked, sorted(rounds.invariants.data)) == ([[0, 1], [1]], [0, 1])
+    rounds = labelled({"b": 1.0}, ["a", "a", "a", "b"])
+    assert (rounds.asked, sorted(rounds.invariants.data)) == ([[0, 1], [1]], [0])
+
+
+def test_the_estimator_of_a_user_has_no_mixture_of_one_component():
+    class Own(st.MixtureEstimator):
+        pass
+
+    rows, estimator = CASES["normal"]
+    rounds = Rounds(rows, Own(estimator.estimators), shards=2)
+    assert rounds.broken(rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)) == []
+    assert (rounds.asked, rounds.invariants.data) == ([], {})
+
+
+def test_where_sizes_cannot_be_computed_the_sums_stand_for_them():
+    rows = np.random.RandomState(4).vonmises(0.0, 2.0, 200)
+    rounds = Rounds(rows, st.MixtureEstimator([st.VonMisesEstimator()] * 2), shards=2)
+    model = rounds.handle.pysp_seq_initialize(rounds.estimator, 3, 0.5)
+    compute = rounds.compute
+
+    def failing(task, shards):
+        if not isinstance(task, Sizes):
+            return compute(task, shards)
+        return {0: Result(0, 100, 0.0, None, None, {}, RemoteFault("E", "no")), **compute(task, [1])}
+
+    rounds.compute = failing
+    assert rounds.broken(model) == []
+    data, sizes = rounds.invariants.data, rounds.invariants.sizes
+    assert sizes[0] is data[0][1]
+    assert (sizes[1].slots[0].sums > np.abs(data[1][1].slots[0].sums)).any()
+
+
+def test_a_shard_without_weight_has_no_means_and_must_stay_without():
+    rows, estimator = CASES["normal"]
+    rounds = Rounds(rows, estimator, shards=2, weights=np.where(np.arange(len(rows)) % 2 == 0, 1.0, 0.0))
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    assert rounds.invariants.last[1] == 0.0
+    results[1].value.slots[0].shift[0] = 1.0  # of no row
+    assert rounds.broken(model, results) == []
+    results[1].value.slots[0].weight[0] = 1e-3
+    assert rounds.broken(model, results) == [1]
+
+
+def test_statistics_of_unlike_shapes_are_looked_at_by_themselves():
+    rows, estimator = CASES["normal"]
+    rounds = Rounds(rows, estimator, shards=3)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    two = st.MixtureDistribution(model.components[:2], [0.5, 0.5])
+    other = execute(Accumulate(st.MixtureEstimator([st.GaussianEstimator()] * 2), two), rounds.shards[1])
+    results[1] = other
+    assert rounds.broken(model, results) == []  # two components share the rows as well as three
+    assert rounds.invariants.last[1] > 0.0
+    other.value.counts[0] *= 1.0 + 1e-9
+    assert rounds.broken(model, results) == [1]
+    assert math.isfinite(rounds.invariants.last[1])
+    results[2] = replace(results[2], value=results[2].value._replace(slots=None))
+    assert rounds.broken(model, results) == [1, 2]
+    assert rounds.invariants.last[2] == math.inf
+
+
+def test_tables_of_unlike_labels_are_looked_at_by_themselves():
+    rows, estimator = CASES["rows"]
+    rounds = Rounds(rows, estimator, shards=2)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    value = results[1].value
+    slots = [
+        slot._replace(labels=slot.labels[::-1], counts=slot.counts[:, ::-1]) if hasattr(slot, "labels") else slot
+        for slot in value.slots
+    ]
+    results[1] = replace(results[1], value=value._replace(slots=tuple(slots)))
+    assert rounds.broken(model, results) == []
+    assert rounds.invariants.last[1] > 0.0
+
+
+def test_a_fold_of_another_shape_is_as_wrong_as_can_be():
+    rows, estimator = CASES["normal"]
+    rounds = Rounds(rows, estimator, shards=2)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    _, whole = fold_results(estimator, [results[0], results[1]])
+    assert rounds.invariants.total_residual(estimator, whole._replace(slots=())) == math.inf
+    assert rounds.invariants.total_residual(estimator, whole) <= 1.0
+
+
+def test_what_was_laid_out_for_many_sets_of_shards_is_laid_out_again(monkeypatch):
+    monkeypatch.setattr(checks, "REMEMBERED", 2)
+    rows, estimator = CASES["normal"]
+    rounds = Rounds(rows, estimator, shards=4)
+    model = rounds.handle.pysp_seq_initialize(estimator, 3, 0.5)
+    results = rounds.results(model)
+    assert rounds.broken(model, results) == []
+    results[3].value.counts[0] *= 1.0 + 1e-9
+    for _ in range(2):
+        for some in ([0, 1], [0, 3], [1, 2], [2, 3]):
+            found = rounds.broken(model, {shard: results[shard] for shard in some})
+            assert found == [shard for shard in some if shard == 3]
+            assert len(rounds.invariants.alike) <= 2
+            assert len(rounds.invariants.wanted) <= 2

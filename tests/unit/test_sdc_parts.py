@@ -10,6 +10,7 @@ import pytest
 
 from mixle.errors import CorruptedRows
 from mixle.stats import GaussianEstimator, MixtureEstimator
+from mixle.utils.parallel.folding.digests import sealed
 from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.folding.tasks import Accumulate, execute
@@ -138,6 +139,27 @@ def test_other_rows_are_dropped_and_the_shard_is_computed_again():
     assert found.sound(results[1])
 
 
+@pytest.mark.parametrize("seal", [None, "0" * 64])
+def test_a_fresh_copy_is_believed_if_it_has_the_sha256_of_the_first_encoding(seal):
+    asked = []
+
+    def fresh(task, shard):
+        asked.append((type(task).__name__, shard))
+        return computed(task, shard)
+
+    task, found, results = intake(fresh, computed)
+    held = make_source(ROWS, ENCODER, Strided(2), 1, None, EST).encode(1)
+    found.seals = {0: "0" * 64, 1: sealed(held) if seal is None else seal}
+    results[1] = corrupted(task, 1)
+    (alarm,) = found.mend(task, results, 2)
+    assert alarm.outcome == ("computed by the driver" if seal else "computed again from a fresh copy")
+    assert asked == [("Accumulate", 1), ("Apply", 1)]
+    asked.clear()
+    results[0] = replace(computed(task, 0), receipt={**results[0].receipt, "model": 17})
+    assert [one.check for one in found.mend(task, results, 3)] == ["model", "model"]  # of both shards of the worker
+    assert {kind for kind, _ in asked} == {"Accumulate"}  # whose rows nobody doubts
+
+
 def test_the_driver_computes_where_the_worker_cannot():
     task, found, results = intake(corrupted, computed)
     results[0] = corrupted(task, 0)
@@ -168,7 +190,25 @@ def test_first_encoding_that_two_others_contradict_is_the_wrong_one():
     assert found.contest(task, {1: computed(task, 1)}, 2) == []
     assert found.mend(task, {1: computed(task, 1)}, 2) == []
     (alarm,) = found.contest(task, {1: corrupted(task, 1)}, 2)
-    assert alarm.outcome == "its second computation was dropped"
+    assert str(alarm) == "round 2, shard 1, worker 0: rows: its second computation was dropped"
+    assert found.transport.dropped == [(1, 0)]
+
+
+def test_the_sha256_of_rows_is_taken_where_they_live():
+    class Told(Pool):
+        def map(self, task):
+            for shard in self.sizes:
+                yield execute(task, make_source(ROWS, ENCODER, Strided(2), 1, None, EST).encode(shard), 0)
+
+    pool = Told(computed)
+    found = Intake(pool, None)
+    found.seal()
+    held = {shard: make_source(ROWS, ENCODER, Strided(2), 1, None, EST).encode(shard) for shard in (0, 1)}
+    assert found.seals == {shard: sealed(one) for shard, one in held.items()}
+    assert all(len(one) == 64 for one in found.seals.values())
+    pool.map = lambda task: iter([replace(computed(task, 0), value=None), replace(computed(task, 1), error="lost")])
+    found.seal()
+    assert found.seals == {}
 
 
 def test_model_whose_pickle_differs_everywhere_is_not_looked_at_any_more():
@@ -197,6 +237,21 @@ def test_a_flipped_bit_that_leaves_the_statistic_as_it_is_ends_no_check_of_model
         assert (alarm.check, alarm.outcome) == ("model", "confirmed by the driver")
         found.begin(task)
         assert found.mend(task, {1: replace(computed(task, 1), receipt=told)}, number + 1) == []
+
+
+def test_a_worker_that_keeps_another_model_is_replaced_by_the_driver():
+    def elsewhere_started(task, shard):
+        result = computed(task, shard)
+        return replace(result, receipt={**result.receipt, "model": 17}, weight=result.weight + 1.0)
+
+    task, found, _ = intake(elsewhere_started, computed)
+    found.opaque.add(type(START))  # as after equal bits by chance
+    results = {1: elsewhere_started(task, 1)}
+    (alarm,) = found.mend(task, results, 2)
+    assert (alarm.check, alarm.outcome) == ("model", "computed by the driver")
+    assert results[1].weight == computed(task, 1).weight
+    assert found.opaque == set()
+    assert found.model is not None
 
 
 def test_of_a_worker_with_another_model_no_second_computation_is_believed():

@@ -89,6 +89,28 @@ def test_switches_are_booleans(word):
         Audit(0.5, **{word: 1})
 
 
+def test_shards_of_a_worker_that_was_named_are_audited_in_every_round():
+    policy = Audit(0.01).over(Pool())
+    list(policy.map(TASK))
+    assert policy.last_shards == set()
+    policy.evidence.named[1] = "2 of 9 compared statistics were wrong"
+    for _ in range(2):
+        list(policy.map(TASK))
+        assert policy.last_shards == {1, 4}
+
+
+def test_one_worker_cannot_audit_itself_and_is_told_so_once():
+    policy = Audit(1.0).over(Pool(1))
+    policy.evidence.named[0] = "2 of 9 compared statistics were wrong"
+    with pytest.warns(
+        UserWarning, match=r"^an audit needs a second worker: .* Give num_workers=2 or more \(3 to"
+    ) as told:
+        for _ in range(2):
+            assert len(list(policy.map(TASK))) == 6
+            assert policy.last_shards == set()
+    assert len(told) == 1
+
+
 class Computing(Pool):
     """A pool whose workers make what `make(shard, worker)` says, under the build that `builds` says."""
 

@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,10 +10,15 @@ from fold_support import FailingModel, PlainAccumulator, PlainEncoder, PlainEsti
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mixle.stats as st_
 from mixle.errors import RowError
+from mixle.stats.identities import current
 from mixle.utils.parallel.folding import draws as drawing
+from mixle.utils.parallel.folding import tasks
 from mixle.utils.parallel.folding.build import build_key
+from mixle.utils.parallel.folding.digests import rows_digest
 from mixle.utils.parallel.folding.draws import draws
+from mixle.utils.parallel.folding.model_digest import model_digest
 from mixle.utils.parallel.folding.shards import Strided, cut, encode_shard, pick
 from mixle.utils.parallel.folding.tasks import Accumulate, Apply, Initialize, Sample, Score, execute
 
@@ -123,6 +129,27 @@ def test_a_score_of_the_wrong_shape_is_refused():
     assert "returned shape (4, 1) for 4 rows" in result.error.message
 
 
+def test_a_checked_e_step_tells_the_digest_of_its_rows_and_what_the_identities_found():
+    class Watched(PlainAccumulator):
+        def seq_update(self, x, weights, estimate):
+            super().seq_update(x, weights, estimate)
+            if (watch := current()) is not None:
+                watch.worst = max(watch.worst, float(x[0]))
+
+    class Estimator(PlainEstimator):
+        def accumulator_factory(self):
+            return SimpleNamespace(make=Watched)
+
+    shard = shard_of([2.5, 4.5, 1.0, 3.0], sub_chunks=2)  # rows 0 and 2, then 1 and 3
+    told = execute(Accumulate(Estimator(), None, True, 0), shard).receipt
+    assert (told["rows"], told["identities"]) == (rows_digest(shard), 4.5)
+    clean = execute(Accumulate(PlainEstimator(), None, True, 0), shard).receipt
+    assert clean["rows"] == rows_digest(shard)
+    assert "identities" not in clean
+    unchecked = execute(Accumulate(Estimator(), None), shard).receipt
+    assert {"rows", "identities"}.isdisjoint(unchecked)
+
+
 def test_sampling_finds_the_smallest_draws_wherever_rows_live():
     rows, everything = numbers(500), draws(11, range(500))
     wanted = np.sort(everything)[:40]
@@ -224,3 +251,110 @@ def test_an_error_that_cannot_be_printed_is_still_an_error():
     fault = fault_of(Mute())
     assert fault.type_name == "Mute"
     assert "cannot be made" in fault.message
+
+
+def test_a_row_error_of_a_function_names_its_row_where_there_is_one_chunk():
+    def broken(shard):
+        raise RowError("is odd", "Plain", 1)
+
+    rows = [float(i) for i in range(9)]
+    assert execute(Apply(broken), shard_of(rows, 1, 3)).error.row == 4
+    assert execute(Apply(broken), shard_of(rows, 1, 3, sub_chunks=2)).error.row == 1  # of which chunk is not known
+
+
+def test_a_task_that_wants_to_know_where_it_runs_is_told():
+    class Placed:
+        def on_worker(self, worker):
+            return Apply(lambda shard: (shard.id, worker))
+
+    assert execute(Placed(), shard_of([1.0, 2.0], 1, 2), 7).value == (1, 7)
+    assert execute(Placed(), shard_of([1.0, 2.0], 1, 2)).value == (1, None)
+
+
+def test_a_failed_task_leaves_its_times_and_nothing_else():
+    result = execute(Score(FailingModel(2.0, ZeroDivisionError("no"))), shard_of([1.0, 2.0]), 3)
+    assert (result.value, result.log_density, result.rows, result.weight) == (None, None, 2, 0.0)
+    assert {"seconds", "cpu_seconds", "started", "build", "bytes", "worker"} <= set(result.receipt)
+    assert "left_out" not in result.receipt
+
+
+def test_times_and_faults_are_differences_and_memory_is_a_peak(monkeypatch):
+    clock, cpu, used = iter([10.0, 10.5]), iter([1.0, 1.25]), iter([(100, 7, 5000), (130, 9, 6000)])
+    monkeypatch.setattr(tasks, "time", SimpleNamespace(perf_counter=lambda: next(clock), thread_time=lambda: next(cpu)))
+    monkeypatch.setattr(tasks, "usage", lambda: next(used))
+    receipt = execute(Apply(lambda shard: None), shard_of([1.0, 2.0])).receipt
+    assert (receipt["seconds"], receipt["cpu_seconds"], receipt["started"]) == (0.5, 0.25, 10.0)
+    told = receipt["minor_faults"], receipt["major_faults"], receipt["peak_memory_bytes"], receipt["bytes"]
+    assert told == (30, 2, 6000, 16)
+    assert "worker" not in receipt
+    for before, after in ((None, (1, 1, 1)), ((1, 1, 1), None)):
+        clock, cpu, used = iter([0.0, 0.0]), iter([0.0, 0.0]), iter([before, after])
+        assert "minor_faults" not in execute(Apply(lambda shard: None), shard_of([1.0])).receipt
+
+
+def test_what_cannot_score_is_refused_in_words():
+    tasks.check_models([PlainModel(0.0, 1.0)])
+    with pytest.raises(TypeError, match=r"^a int has no seq_log_density: pass the model to score$"):
+        tasks.check_models([PlainModel(0.0, 1.0), 3])
+    scores = tasks.chunk_log_densities(shard_of([1.0, 2.0, 3.0], sub_chunks=2), (PlainModel(0.0, 1.0),) * 2)
+    assert [one.shape for one in scores] == [(2, 2), (2, 1)]
+
+
+def test_a_checked_task_tells_the_model_it_received():
+    model = PlainModel(0.0, 1.0)
+    assert Accumulate(PlainEstimator(), model).received() is None
+    assert Accumulate(PlainEstimator(), model, True, 0).received() == model_digest(model) is not None
+
+
+def test_a_start_gives_each_accumulator_what_it_can_use():
+    calls = []
+
+    class Starting(PlainAccumulator):
+        def seq_initialize(self, x, weights, rng):
+            calls.append((x.tolist(), weights.tolist(), None if rng is None else int(rng.randint(2**31))))
+
+        def start(self, x, numbers, centres, p, *weights):
+            calls.append((x.tolist(), numbers.tolist(), centres, p, *(one.tolist() for one in weights)))
+
+    class Estimator(PlainEstimator):
+        def accumulator_factory(self):
+            return SimpleNamespace(make=Starting)
+
+    shard = shard_of([1.0, 2.0, 3.0, 4.0], 1, 2)
+    numbers_ = draws(5, range(1, 4, 2)).tolist()
+    execute(Initialize(Estimator(), 1.0, 5), shard)
+    execute(Initialize(Estimator(), 1.0, 5, (3, 7)), shard)
+    execute(Initialize(Estimator(), 0.5, 5, None, "centres", keep_first=3), shard)
+    weighted = shard_of([1.0, 2.0, 3.0, 4.0], 1, 2, weights=[1.0, 0.0, 1.0, 2.5])
+    execute(Initialize(Estimator(), 0.5, 5, None, "centres", keep_first=2), weighted)
+    drawn = int(np.random.RandomState(7).randint(2**31))
+    assert calls == [
+        ([2.0, 4.0], [1.0, 1.0], None),
+        ([2.0, 4.0], [1.0, 1.0], drawn),
+        ([2.0, 4.0], [numbers_[0], 0.0], "centres", 0.5),
+        ([2.0, 4.0], [1.0, numbers_[1]], "centres", 0.5, [0.0, 2.5]),
+    ]
+
+
+def test_sampled_columns_hold_the_labels_that_are_used():
+    rows = [("a", 1.0), (None, 2.0), ("b", 3.0), ("a", 4.0), ("c", 5.0)]
+    estimator = st_.CompositeEstimator((st_.OptionalEstimator(st_.CategoricalEstimator()), st_.GaussianEstimator()))
+    encoder = estimator.accumulator_factory().make().acc_to_encoder()
+    shard = encode_shard(0, rows, range(5), encoder, (range(5),))
+    ((_, places, columns),) = execute(Sample(1, 5), shard).value
+    assert places.tolist() == [0, 1, 2, 3, 4]
+    labels, numbers_ = columns
+    told = [
+        None if gone else labels.labels[code]
+        for code, gone in zip(labels.values.tolist(), labels.missing.tolist(), strict=True)
+    ]
+    assert told == ["a", None, "b", "a", "c"]
+    assert sorted(labels.labels) == ["a", "b", "c"]
+    assert labels.values[1] == 0
+    assert (numbers_.values.tolist(), numbers_.labels) == ([1.0, 2.0, 3.0, 4.0, 5.0], None)
+    for size in range(1, 5):
+        ((_, places, columns),) = execute(Sample(1, size), shard).value
+        assert len(places) == size
+        used = {rows[place][0] for place in places.tolist()} - {None}
+        assert set(columns[0].labels) == used
+        assert columns[1].values.tolist() == [rows[place][1] for place in places.tolist()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,6 @@ __all__ = ["column_values", "is_series", "partition_rows"]
 
 def is_series(data: Any) -> bool:
     """Return whether `data` is one column of a table package."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(data, (pandas.Series, pandas.Index)):
-        return True
     return callable(getattr(data, "to_list", None)) and callable(getattr(data, "to_numpy", None))
 
 

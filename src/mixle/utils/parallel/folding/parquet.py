@@ -70,10 +70,8 @@ def parquet_parts(data: Any) -> list[ParquetPart] | None:
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
         files = sorted(path.glob("*.parquet"))
-    elif any(mark in path.name for mark in "*?["):
-        files = sorted(path.parent.glob(path.name))
     else:
-        files = [path] if path.exists() else []
+        files = [path] if path.exists() else sorted(path.parent.glob(path.name))
     if not files:
         raise FileNotFoundError(f"there is no Parquet file {path}")
     return files

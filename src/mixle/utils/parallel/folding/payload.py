@@ -28,7 +28,7 @@ PREFIX, CRC = (
     struct.Struct("<I"),
 )  # magic, version, length; crc32
 HEAD_SIZE = PREFIX.size + CRC.size
-DEPTH = 200
+DEPTH = 100  # of which each takes up to six calls to read: well inside what Python allows
 INLINE = 4096  # smaller arrays are copied into the stream, larger ones stay buffers of their own
 CONSTANT = 96  # bytes from which on a tuple of text and numbers is written as a block, which readers remember
 
@@ -66,7 +66,7 @@ def encode(value: Any, allow_pickle: bool = False, dumps: Callable[[Any], bytes]
     Raises
     ------
     PayloadError
-        For a value outside the closed set, or nested deeper than 200 levels.
+        For a value outside the closed set, or nested deeper than 100 levels.
     """
     writer = _Writer((dumps or pickle.dumps) if allow_pickle else None)
     writer.put(value, 0)

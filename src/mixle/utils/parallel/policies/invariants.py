@@ -65,7 +65,7 @@ def _terms(result: Result) -> int:
     counts = getattr(result.value, "state_counts", getattr(result.value, "topic_counts", None))
     if counts is None:
         return result.rows
-    total = float(np.add.reduce(counts))
+    total = float(np.add.reduce(counts, axis=None))
     return max(result.rows, int(total)) if math.isfinite(total) else result.rows
 
 
