@@ -87,6 +87,28 @@ def hurdle_amounts() -> Model:
     return Model(d, estimator, drawn(d), (-1.0,), NOT_NUMBERS, lambda m: [m.pi, *read(m.base)])
 
 
+@model("mixture of hurdles")
+def mixture_of_hurdles() -> Model:
+    def pair(pi: float, mu: float, lam: float) -> Any:
+        amount = st.HurdleDistribution(st.LogGaussianDistribution(mu, 0.3), pi)
+        return st.CompositeDistribution((amount, st.HurdleDistribution(st.PoissonDistribution(lam), 0.5 * pi)))
+
+    d = mixture_of(pair(0.6, 0.0, 3.0), pair(0.2, 4.0, 20.0))
+    child = st.CompositeEstimator(
+        [st.HurdleEstimator(st.LogGaussianEstimator()), st.HurdleEstimator(st.PoissonEstimator())]
+    )
+
+    def read(dist: Any) -> list[float]:
+        amount, count = dist.dists
+        return [amount.pi, amount.base.mu, amount.base.sigma2, count.pi, count.base.lam]
+
+    bad = ((("x", 1), (0,)), ((1.0, NAN), (1,)), ((0.0,), ()))
+    return Model(
+        d, st.MixtureEstimator([child] * 2), drawn(d), ((-1.0, 0),), bad, by_first(read), refuses_outside=False,
+        latent=True,
+    )  # fmt: skip
+
+
 @model("conditional")
 def conditional() -> Model:
     given = st.CategoricalDistribution({"a": 0.5, "b": 0.3, "c": 0.2})

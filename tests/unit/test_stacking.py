@@ -15,7 +15,10 @@ from mixle.stats import (
     ExponentialDistribution,
     GaussianDistribution,
     GaussianEstimator,
+    GeometricDistribution,
     HiddenMarkovModelDistribution,
+    HurdleDistribution,
+    LogGaussianDistribution,
     MixtureDistribution,
     MixtureEstimator,
     MultivariateGaussianDistribution,
@@ -27,6 +30,7 @@ from mixle.stats import (
     TruncatedDistribution,
     UniformDistribution,
     UniformEstimator,
+    ZeroInflatedDistribution,
 )
 from mixle.stats.stacking.features import INNER, TILE, tiles
 from mixle.stats.stacking.frame import FAR
@@ -83,6 +87,21 @@ def shells(k):
     )
 
 
+def splits(k):
+    counts = PoissonDistribution(1.0 + 2.0 * k)
+    return CompositeDistribution(
+        (
+            ZeroInflatedDistribution(counts, 0.1 + k / 10),
+            OptionalDistribution(ZeroInflatedDistribution(NegativeBinomialDistribution(2.0 + k, 0.4), 0.3), p=0.3),
+            ZeroInflatedDistribution(GeometricDistribution(0.9 / (k + 1)), 0.5),
+            HurdleDistribution(counts, 0.2 + k / 10),
+            OptionalDistribution(HurdleDistribution(LogGaussianDistribution(k / 2, 1.0 + k / 9), 0.4), p=0.1 + k / 10),
+            HurdleDistribution(TransformDistribution(GaussianDistribution(k / 2, 1.0), "exp"), 0.4),
+            HurdleDistribution(OptionalDistribution(GaussianDistribution(k + 1.0, 2.0), p=0.2), 0.4),
+        )
+    )
+
+
 def scene(name):
     """Return (mixture, estimator, rows)."""
     rng = np.random.RandomState(7)
@@ -104,6 +123,8 @@ def scene(name):
         )
     elif name == "shells":
         model = mixture([shells(k) for k in range(4)])
+    elif name == "splits":
+        model = mixture([splits(k) for k in range(4)])
     else:  # families differ: nothing stacks
         model = mixture([GaussianDistribution(0.0, 1.0), UniformDistribution(-3.0, 3.0)])
     rows = model.sampler(3).sample(BLOCK + 333)
@@ -122,6 +143,7 @@ SCENES = [
     "composite",
     "composite many",
     "shells",
+    "splits",
     "families differ",
 ]
 
@@ -233,6 +255,43 @@ def test_rows_outside_of_a_shell_are_left_out_and_counted():
     value = accumulator.value()
     assert isinstance(value, StackedStatistic)
     assert sum(child.accepted_weight for child in value.children) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("kind", [ZeroInflatedDistribution, HurdleDistribution])
+@pytest.mark.parametrize("pi", [0.0, 0.4, 1.0])
+def test_shares_of_zeros_at_their_ends(kind, pi):
+    model = mixture([kind(PoissonDistribution(lam), pi) for lam in (0.0, 1.0, 800.0)], [0.2, 0.3, 0.5])
+    rows = [0, 0, 1, 3, 790, 0, 2000]
+    payload = model.dist_to_encoder().seq_encode(rows)
+    with np.errstate(all="ignore"):
+        alone = np.log(np.exp(model.seq_component_log_density(payload) + np.log(model.w)).sum(axis=1))
+    near = alone > -600.0
+    np.testing.assert_allclose(model.seq_log_density(payload)[near], alone[near], rtol=1e-12)
+    accumulator = model.estimator().accumulator_factory().make()
+    accumulator.seq_update_scored(payload, None, model)
+    r = model.seq_posterior(payload)
+    assert isinstance(accumulator.value(), StackedStatistic)
+    for k, child in enumerate(accumulator.value().children):
+        one = model.components[k].estimator().accumulator_factory().make()
+        one.seq_update(payload, np.ascontiguousarray(r[:, k]), model.components[k])
+        np.testing.assert_allclose(flat(child), flat(one.value()), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("base", [PoissonDistribution(3.0), GeometricDistribution(0.3)])
+@pytest.mark.parametrize("kind", [ZeroInflatedDistribution, HurdleDistribution])
+def test_a_start_of_shares_of_zeros_is_what_each_component_makes_of_its_rows(kind, base):
+    model = mixture([kind(base, 0.4), kind(base, 0.1)])
+    rows = model.sampler(1).sample(300)
+    estimator, payload = model.estimator(), model.dist_to_encoder().seq_encode(rows)
+    given = np.random.RandomState(3).uniform(size=(2, 304))
+    given[:, 300:] = 0.0
+    accumulator = estimator.accumulator_factory().make()
+    accumulator.initialize_given(payload, 300, lambda start, stop: given.copy(), np.random.RandomState(1))
+    assert isinstance(accumulator.value(), StackedStatistic)
+    for k, child in enumerate(accumulator.value().children):
+        one = estimator.estimators[k].accumulator_factory().make()
+        one.seq_initialize(payload, given[k, :300].copy(), np.random.RandomState(1))
+        np.testing.assert_allclose(flat(child), flat(one.value()), rtol=1e-12)
 
 
 def test_shells_that_differ_are_called_one_by_one():

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from mixle.stats.combinators.wrapping import WrappingAccumulator, WrappingEstimator
+from mixle.stats.combinators.zero_split import ZeroSplit
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import fraction, nonnegative
 from mixle.stats.enumeration import moved, ranked, united
@@ -28,7 +29,7 @@ class ZeroShareAccumulator(WrappingAccumulator):
         return child, (zeros, total)
 
 
-class ZeroShareDistribution(SequenceEncodableProbabilityDistribution):
+class ZeroShareDistribution(ZeroSplit, SequenceEncodableProbabilityDistribution):
     """Law of a base and a probability of zeros that are not the base's.
 
     Parameters
@@ -43,7 +44,7 @@ class ZeroShareDistribution(SequenceEncodableProbabilityDistribution):
         Tying key of the whole.
     """
 
-    kind: ClassVar[str]
+    inside: ClassVar[str] = "base"
     _fields = ("base", "pi")
     _keyword_fields = ("name", "keys")
 
@@ -67,7 +68,7 @@ class ZeroShareDistribution(SequenceEncodableProbabilityDistribution):
         return united([zero, moved(self.base.outcomes(), self.log_passed, lambda value: bool(value != 0))])
 
 
-class ZeroShareEstimator(WrappingEstimator):
+class ZeroShareEstimator(ZeroSplit, WrappingEstimator):
     """Estimator of a base and of the share of zeros that are not the base's.
 
     Parameters
@@ -82,6 +83,7 @@ class ZeroShareEstimator(WrappingEstimator):
         Tying key of the whole.
     """
 
+    inside: ClassVar[str] = "base_estimator"
     _fields = ("base_estimator",)
 
     def __init__(self, base_estimator: Any, pseudo_count: float | None, name: str | None, keys: Any) -> None:

@@ -177,7 +177,7 @@ class Gather:
             kind, index = slot.node.kind, slot.index
             if kind == "general":
                 slots.append(general[index])
-            elif kind == "optional":
+            elif kind in ("optional", "split"):
                 row = self.plan.gates[index]
                 slots.append(OptionalWeights(self.sums[:, row + 1].copy(), self.sums[:, row].copy()))
             elif kind == "shell":
@@ -186,6 +186,10 @@ class Gather:
                 slots.append(self._counts(index))
             else:
                 slots.append(self._numbers(kind, index, self.sums[:, self.plan.gate_row(slot)].copy()))
+        for slot in self.plan.slots:
+            if slot.node.kind == "split":
+                members, here = slot.node.members, slice(slot.index, slot.index + 2)
+                slots[here] = members[0].split_statistics(members, *slots[here])
         return StackedStatistic(self.sums[:, 0].copy(), tuple(slots), tree)
 
     def _numbers(self, kind: str, index: int, weight: np.ndarray) -> Any:

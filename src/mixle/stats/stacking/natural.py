@@ -53,6 +53,7 @@ class Natural:
         self.dense[:, 0] = log_weights
         self._optionals()
         self._shells()
+        self._splits()
         self._squares()
         self._linear()
         self.direct: list[tuple[int, int, int]] = []
@@ -75,6 +76,12 @@ class Natural:
         for slot in self.plan.slots:
             if slot.node.kind == "shell":
                 self._add(slot, np.array([dist.log_constant for dist in self.members[slot.index]]))
+
+    def _splits(self) -> None:
+        for slot in self.plan.slots:
+            if slot.node.kind == "split":
+                row, members = self.plan.gates[slot.index], self.members[slot.index]
+                self.dense[:, row : row + 2] += np.maximum(members[0].split_terms(members), LOG_ZERO)
 
     def _squares(self) -> None:
         first, count = self.plan.first_square, self.plan.columns
