@@ -276,6 +276,16 @@ def censored_lifetimes() -> Model:
     )  # fmt: skip
 
 
+@model("mixture of censored")
+def mixture_of_censored() -> Model:
+    d = mixture_of(*(st.CensoredDistribution(st.GaussianDistribution(mu, 1.0)) for mu in (-4.0, 4.0)))
+    estimator = st.MixtureEstimator([st.CensoredEstimator(st.GaussianEstimator())] * 2)
+    rows = [(5.0, None) if x > 5.0 else (x - 0.5, x + 0.25) if i % 5 == 0 else x for i, x in enumerate(drawn(d))]
+    bad = (*NOT_NUMBERS, ((3.0, 1.0), ()), ((1.0,), ()))
+    read = number("mu", "sigma2")
+    return Model(d, estimator, rows, (), bad, by_first(lambda part: read(part.base)), latent=True)
+
+
 @model("censored counts")
 def censored_counts() -> Model:
     d = st.CensoredDistribution(st.PoissonDistribution(6.0))

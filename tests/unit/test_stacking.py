@@ -8,6 +8,7 @@ import pytest
 from mixle.stats import (
     CategoricalDistribution,
     CategoricalEstimator,
+    CensoredDistribution,
     CompositeDistribution,
     CompositeEstimator,
     DiagonalGaussianDistribution,
@@ -102,32 +103,52 @@ def splits(k):
     )
 
 
+def censored(k):
+    return CompositeDistribution(
+        (
+            CensoredDistribution(GaussianDistribution(k - 1.0, 1.0 + k)),
+            OptionalDistribution(CensoredDistribution(ExponentialDistribution(1.0 + k)), p=0.2),
+            CensoredDistribution(PoissonDistribution(3.0 + 2 * k)),
+            CensoredDistribution(NegativeBinomialDistribution(2.0 + k, 0.4)),
+        )
+    )
+
+
+def clipped(value, i, limit):
+    """Return a value, or an interval around or above it."""
+    if value is None:
+        return None
+    return (limit, None) if value > limit else (value - 1, value + 1) if i % 7 == 0 else value
+
+
+def mixed(name, rng):
+    """Return the mixture of a scene."""
+    if name.startswith("composite"):
+        return mixture([composite(k, rng, levels=40 if "many" in name else 5) for k in range(4)])
+    if name == "normal":
+        return mixture([GaussianDistribution(m, 1.0 + m / 9) for m in (0.0, 4.0, 9.0)], [0.5, 0.3, 0.2])
+    if name.startswith("diagonal"):
+        k = int(name.split("-")[1])
+        return mixture([DiagonalGaussianDistribution(rng.normal(0, 2, 3), rng.uniform(0.5, 2, 3)) for _ in range(k)])
+    if name == "full":
+        return mixture([full(4, rng) for _ in range(3)])
+    if name == "full in optional":
+        parts = [(OptionalDistribution(full(3, rng), p=0.4), PoissonDistribution(k + 1.0)) for k in range(3)]
+        return mixture([CompositeDistribution(part) for part in parts])
+    made = {"shells": shells, "splits": splits, "censored": censored}.get(name.split(",")[0])
+    if made is not None:
+        return mixture([made(k) for k in range(4)])
+    return mixture([GaussianDistribution(0.0, 1.0), UniformDistribution(-3.0, 3.0)])  # nothing stacks
+
+
 def scene(name):
     """Return (mixture, estimator, rows)."""
-    rng = np.random.RandomState(7)
-    if name.startswith("composite"):
-        model = mixture([composite(k, rng, levels=40 if "many" in name else 5) for k in range(4)])
-    elif name == "normal":
-        model = mixture([GaussianDistribution(m, 1.0 + m / 9) for m in (0.0, 4.0, 9.0)], [0.5, 0.3, 0.2])
-    elif name.startswith("diagonal"):
-        k = int(name.split("-")[1])
-        model = mixture([DiagonalGaussianDistribution(rng.normal(0, 2, 3), rng.uniform(0.5, 2, 3)) for _ in range(k)])
-    elif name == "full":
-        model = mixture([full(4, rng) for _ in range(3)])
-    elif name == "full in optional":
-        model = mixture(
-            [
-                CompositeDistribution((OptionalDistribution(full(3, rng), p=0.4), PoissonDistribution(k + 1.0)))
-                for k in range(3)
-            ]
-        )
-    elif name == "shells":
-        model = mixture([shells(k) for k in range(4)])
-    elif name == "splits":
-        model = mixture([splits(k) for k in range(4)])
-    else:  # families differ: nothing stacks
-        model = mixture([GaussianDistribution(0.0, 1.0), UniformDistribution(-3.0, 3.0)])
+    model = mixed(name, np.random.RandomState(7))
     rows = model.sampler(3).sample(BLOCK + 333)
+    if name == "censored":
+        rows = [tuple(map(clipped, row, [i] * 4, (4, 2, 9, 9))) for i, row in enumerate(rows)]
+    if name == "censored, every row by its own interval":
+        rows = [tuple(None if x is None else (x, x + 1 + i % 3) for x in row) for i, row in enumerate(rows)]
     if name in ("normal", "families differ"):
         rows = np.array(rows)
     return model, model.estimator(), rows
@@ -144,6 +165,8 @@ SCENES = [
     "composite many",
     "shells",
     "splits",
+    "censored",
+    "censored, every row by its own interval",
     "families differ",
 ]
 
@@ -282,6 +305,23 @@ def test_shares_of_zeros_at_their_ends(kind, pi):
 def test_a_start_of_shares_of_zeros_is_what_each_component_makes_of_its_rows(kind, base):
     model = mixture([kind(base, 0.4), kind(base, 0.1)])
     rows = model.sampler(1).sample(300)
+    estimator, payload = model.estimator(), model.dist_to_encoder().seq_encode(rows)
+    given = np.random.RandomState(3).uniform(size=(2, 304))
+    given[:, 300:] = 0.0
+    accumulator = estimator.accumulator_factory().make()
+    accumulator.initialize_given(payload, 300, lambda start, stop: given.copy(), np.random.RandomState(1))
+    assert isinstance(accumulator.value(), StackedStatistic)
+    for k, child in enumerate(accumulator.value().children):
+        one = estimator.estimators[k].accumulator_factory().make()
+        one.seq_initialize(payload, given[k, :300].copy(), np.random.RandomState(1))
+        np.testing.assert_allclose(flat(child), flat(one.value()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("base", [GaussianDistribution(0.0, 4.0), PoissonDistribution(3.0)])
+def test_a_start_of_censored_rows_is_what_each_component_makes_of_its_rows(base):
+    model = mixture([CensoredDistribution(base)] * 2)
+    rows = [clipped(x, i, 3) for i, x in enumerate(base.sampler(1).sample(299).tolist())]
+    rows.append((-9, -5))  # what stands for it is no count
     estimator, payload = model.estimator(), model.dist_to_encoder().seq_encode(rows)
     given = np.random.RandomState(3).uniform(size=(2, 304))
     given[:, 300:] = 0.0

@@ -23,7 +23,8 @@ from mixle.stats.combinators.zeros import is_continuous, zero_densities, zero_ro
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import fraction
 from mixle.stats.leaf import as_rows
-from mixle.stats.stacking.statistic import OptionalWeights, ZeroWeights
+from mixle.stats.stacking.split import ZeroWeights
+from mixle.stats.stacking.statistic import OptionalWeights
 from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
@@ -253,11 +254,13 @@ class ZeroInflatedEstimator(ZeroShareEstimator):
         factory = self.base_estimator.accumulator_factory()
         return WrappingFactory(ZeroInflatedAccumulator, factory, self.initial_inflation_probability, self.keys)
 
-    def split_statistics(self, members: Sequence[Any], gates: OptionalWeights, child: Any) -> tuple[ZeroWeights, Any]:
+    def split_statistics(
+        self, members: Sequence[Any], sums: tuple[OptionalWeights, Any], _: Any
+    ) -> tuple[ZeroWeights, Any]:
         """Return the weights of K laws before there is a model, and the statistic of their bases."""
         opened = OPEN * self.initial_inflation_probability
-        found, child = super().split_statistics(members, gates, child)
-        return found._replace(own=found.own + gates.present * opened), signed_suff_stat(child, 1.0 - opened)
+        found, child = super().split_statistics(members, sums, _)
+        return found._replace(own=found.own + sums[0].present * opened), signed_suff_stat(child, 1.0 - opened)
 
     def own_shares(self, members: Sequence[Any]) -> np.ndarray:
         """Return the share of the zeros that K estimators take for structural in a start, shape (K,)."""

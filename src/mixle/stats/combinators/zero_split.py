@@ -14,7 +14,8 @@ import numpy as np
 
 from mixle.stats.combinators.wrapping import WrappedRows
 from mixle.stats.leaf import as_rows
-from mixle.stats.stacking.statistic import OptionalWeights, ZeroWeights
+from mixle.stats.stacking.split import ZeroWeights
+from mixle.stats.stacking.statistic import OptionalWeights
 from mixle.stats.stacking.tree import Shell
 
 __all__ = ["ZeroSplit", "log_shares"]
@@ -46,8 +47,11 @@ class ZeroSplit:
         outside = rows.outside if rows.outside is not None and rows.outside.any() else None
         return rows._replace(outside=outside), kept
 
-    def split_statistics(self, members: Sequence[Any], gates: OptionalWeights, child: Any) -> tuple[ZeroWeights, Any]:
-        """Return the weights of K components, and the statistic of their bases."""
+    def split_statistics(
+        self, members: Sequence[Any], sums: tuple[OptionalWeights, Any], _: Any
+    ) -> tuple[ZeroWeights, Any]:
+        """Return the weights of K components, and the statistic of their bases, from the weights of gates and that."""
+        gates, child = sums
         zeros, share = gates.missing, self.own_shares(members)
         return ZeroWeights(zeros + gates.present, zeros, zeros * (1.0 - share), zeros * share), child
 

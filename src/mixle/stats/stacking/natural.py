@@ -142,6 +142,7 @@ class Natural:
             table[:, stop : stop + len(strangers)] = leaf.log_tables(members, strangers)
         self.table = table
         self._by_label = self._rounded(np.concatenate([table.T, np.zeros((1, self.count))]))
+        self._classed = bool(features.classes)
         full = np.concatenate([self.dense, table], axis=1) if features.dense_labels else self.dense
         self.by_group = [self._rounded(full[group]) for group in self.frame.groups]
 
@@ -168,6 +169,8 @@ class Natural:
             self._substitute(features, index, k, start, stop, out)
         if not features.dense_labels:
             self._sparse(features, start, stop, out)
+        for classes in features.classes.values():
+            classes.score(start, stop, out, self.precision.log_zero)
         for index, terms in self._open.items():
             laid: Any = features.parts[index]
             a, b, where = laid.span(start, stop)
@@ -176,7 +179,7 @@ class Natural:
     @property
     def whole(self) -> bool:
         """Whether a product and a table say all about the log-densities."""
-        return len(self.frame.groups) == 1 and not self.direct and not self._open
+        return len(self.frame.groups) == 1 and not (self.direct or self._open or self._classed)
 
     def by_label(self) -> np.ndarray | None:
         """Return log-densities plus log weights of each label (K, L) where rows hold one label and nothing else.

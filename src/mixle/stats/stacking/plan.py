@@ -21,12 +21,16 @@ DENSE_LABELS = 24
 
 
 class Attached(NamedTuple):
-    """A slot's part of one chunk: encoded rows (or a general payload) and their positions in the chunk."""
+    """A slot's part of one chunk: encoded rows (or a general payload) and their positions in the chunk.
+
+    Of a split these are the positions of the rows that its law sees; `around` are those of all its rows, None for all.
+    """
 
     slot: Slot
     rows: Rows | None
     payload: Any
     present: np.ndarray | None
+    around: np.ndarray | None = None
 
     def span(self, start: int, stop: int) -> tuple[int, int, Any]:
         """Return the own rows that lie in chunk rows ``start:stop`` and their columns relative to `start`."""
@@ -57,7 +61,7 @@ def attach(slots: tuple[Slot, ...], payload: Any) -> tuple[Attached, ...]:
             handed, positions = slot.node.members[0].split_rows(part)
             inside = _inner(present, positions)
             inner[*slot.path, -3] = handed, inside
-            result.append(Attached(slot, None, part, inside))
+            result.append(Attached(slot, None, part, inside, present))
         elif slot.node.kind == "shell":
             rows = slot.node.members[0].shell_rows(part)
             result.append(Attached(slot, rows, part, present))

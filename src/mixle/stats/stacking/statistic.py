@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.stats.kinds import CodeCounts, LinearSums
-from mixle.stats.leaf import as_rows
+from mixle.stats.stacking.split import CensoredWeights, ZeroWeights
 from mixle.stats.stacking.tree import STACKABLE, Node, leaf_named
 from mixle.stats.sums import Moments, signed_suff_stat
 
-__all__ = ["OptionalWeights", "ShellWeights", "StackedStatistic", "ZeroWeights", "member", "merge_stacked"]
+__all__ = ["OptionalWeights", "ShellWeights", "StackedStatistic", "member", "merge_stacked"]
 
 
 #: Module of each combinator that stands around one law.
@@ -42,31 +42,6 @@ class ShellWeights(NamedTuple):
         return ShellWeights(self.weight * c)
 
 
-class ZeroWeights(NamedTuple):
-    """Weights, each (K,), of the rows of a law with a share of zeros of its own.
-
-    Attributes
-    ----------
-    weight : ndarray, shape (K,)
-        Weight of all rows.
-    zeros : ndarray, shape (K,)
-        Weight of those that are zero, none of which is in the statistic of the law inside.
-    passed : ndarray, shape (K,)
-        Expected weight of the zeros that come from the law inside.
-    own : ndarray, shape (K,)
-        Expected weight of the rows that do not come from it.
-    """
-
-    weight: np.ndarray
-    zeros: np.ndarray
-    passed: np.ndarray
-    own: np.ndarray
-
-    def scaled(self, c: float) -> ZeroWeights:
-        """Return the weights times `c`."""
-        return ZeroWeights(*(part * c for part in self))
-
-
 class StackedStatistic(NamedTuple):
     """Statistic of a mixture of K components that share a tree.
 
@@ -76,7 +51,7 @@ class StackedStatistic(NamedTuple):
         Weight of each component.
     slots : tuple
         Statistic of each slot over all components: `Moments`, `LinearSums`, `CodeCounts`, `OptionalWeights`,
-        `ShellWeights`, `ZeroWeights`, or for a general slot the tuple of its K members' values.
+        `ShellWeights`, that of a split, or for a general slot the tuple of its K members' values.
     tree : tuple
         The common tree as nested tuples of strings.
     """
@@ -96,7 +71,7 @@ class StackedStatistic(NamedTuple):
     @property
     def finite(self) -> bool:
         """Return whether no sum has overflowed."""
-        kinds = (Moments, LinearSums, *_WEIGHTS)
+        kinds = (Moments, LinearSums, *_WEIGHTS, ZeroWeights)
         slots = [part for slot in self.slots if isinstance(slot, kinds) for part in slot]
         return all(np.isfinite(part).all() for part in (self.counts, *slots))
 
@@ -106,11 +81,12 @@ class StackedStatistic(NamedTuple):
         return tuple(_child(self.tree, iter(self.slots), k) for k in range(len(self.counts)))
 
 
-_WEIGHTS = (OptionalWeights, ShellWeights, ZeroWeights)
+_WEIGHTS = (OptionalWeights, ShellWeights)
+_SPLITS = (ZeroWeights, CensoredWeights)
 
 
 def _copied(slot: Any) -> Any:
-    if isinstance(slot, Moments):
+    if isinstance(slot, (Moments, *_SPLITS)):
         return slot.copy()
     if isinstance(slot, CodeCounts):
         return CodeCounts(slot.labels, slot.counts.copy())
@@ -145,7 +121,7 @@ def _child(tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
         return ((float(weights.missing[k]), float(weights.present[k])), child)
     stat = next(slots)
     if kind == "split":
-        return _with_zeros(stat, tree[2], slots, k), float(stat.own[k]), float(stat.weight[k])
+        return stat.layout(_split_child(stat, tree[2], slots, k), k)
     if kind == "shell":
         return shell_layout(tree[1])(1, _child(tree[2], slots, k), float(stat.weight[k]), 0.0)
     if kind == "general":
@@ -154,16 +130,13 @@ def _child(tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
     return leaf.to_value(leaf.member(member(stat, k)))
 
 
-def _with_zeros(weights: ZeroWeights, tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
-    """Return the value of the law inside of a split, with those of the zeros that come from it."""
+def _split_child(split: Any, tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
+    """Return the value of the law inside of a split, with what is expected of the rows that it has not seen."""
     if tree[0] not in STACKABLE:
         return _child(tree, slots, k)
     leaf, stat = leaf_named(tree[1]), next(slots)
-    own = leaf.member(member(stat, k))
-    passed = float(weights.passed[k])
-    if passed > 0.0:
-        own = leaf.merge(own, leaf.accumulate(as_rows(leaf.encode([0])), np.array([passed]), None))
-    return leaf.to_value(own)
+    own, more = leaf.member(member(stat, k)), split.expected(leaf, k)
+    return leaf.to_value(own if more is None else leaf.merge(own, more))
 
 
 @cache
@@ -181,6 +154,8 @@ def merge_stacked(a: StackedStatistic, b: StackedStatistic, nodes: tuple[Node, .
 
 
 def _merge_slot(x: Any, y: Any, node: Node) -> Any:
+    if isinstance(x, _SPLITS):
+        return x.plus(y, node.children[0].leaf)
     if isinstance(x, _WEIGHTS):
         return type(x)(*(a + b for a, b in zip(x, y, strict=True)))
     if node.leaf is not None:

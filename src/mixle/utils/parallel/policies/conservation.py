@@ -187,6 +187,7 @@ _CHECKS: dict[str, Callable[[Sequence[Any], Sequence[Any]], Check]] = {
     "LinearSums": _linear,
     "OptionalWeights": _gates,
     "ShellWeights": _gates,
+    "CensoredWeights": functools.partial(_gates, names=("exact", "censored")),
     "ZeroWeights": functools.partial(_gates, names=("weight", "zeros")),  # what is expected depends on the model
     "CodeCounts": _codes,
     "Moments": _moments,
@@ -201,7 +202,7 @@ def form(statistic: Any) -> tuple[Any, ...]:
         if kind == "CodeCounts":
             found += slot.labels, slot.counts.shape
         elif kind in _CHECKS:
-            found += map(np.shape, slot)
+            found += (np.shape(part) for part in slot if isinstance(part, np.ndarray))
     return tuple(found)
 
 
