@@ -13,6 +13,7 @@ from mixle.stats.combinators.parts import supported
 from mixle.stats.combinators.wrapping import WrappedRows, WrappingAccumulator, WrappingEstimator, WrappingFactory
 from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.leaf import LeafAccumulator, as_rows
 from mixle.stats.regions import log_mass, refuse_region, region_points
 from mixle.stats.stacking.split import CensoredWeights, ClassSums, RowClasses
@@ -198,7 +199,7 @@ class CensoredDistribution(SequenceEncodableProbabilityDistribution):
     _keyword_fields = ("name", "keys")
 
     def __init__(self, base: Any, name: str | None = None, keys: Any = None) -> None:
-        refuse_region(base, "censored")
+        refuse_region(law_given(base, "Censored"), "censored")
         self.base, self.name, self.keys = base, name, keys
 
     def dist_to_encoder(self) -> CensoredEncoder:
@@ -295,7 +296,7 @@ class CensoredEstimator(WrappingEstimator):
     _keyword_fields = ("name", "keys")
 
     def __init__(self, base_estimator: Any, name: str | None = None, keys: Any = None) -> None:
-        refuse_region(base_estimator, "censored")
+        refuse_region(estimator_given(base_estimator, "Censored"), "censored")
         self.base_estimator, self.name, self.keys = base_estimator, name, keys
 
     def child_value(self, suff_stat: Any) -> Any:

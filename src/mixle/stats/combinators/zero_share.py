@@ -12,6 +12,7 @@ from mixle.stats.combinators.zero_split import ZeroSplit
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import fraction, nonnegative
 from mixle.stats.enumeration import moved, ranked, united
+from mixle.stats.given import estimator_given, law_given
 
 __all__ = ["ZeroShareAccumulator", "ZeroShareDistribution", "ZeroShareEstimator", "share_of"]
 
@@ -49,7 +50,7 @@ class ZeroShareDistribution(ZeroSplit, SequenceEncodableProbabilityDistribution)
     _keyword_fields = ("name", "keys")
 
     def __init__(self, base: Any, pi: float, name: str | None = None, keys: Any = None) -> None:
-        self.base, self.pi = base, fraction(pi, f"pi of a {self.kind}")
+        self.base, self.pi = law_given(base, self.kind), fraction(pi, f"pi of a {self.kind}")
         self.name, self.keys = name, keys
 
     @property
@@ -87,7 +88,7 @@ class ZeroShareEstimator(ZeroSplit, WrappingEstimator):
     _fields = ("base_estimator",)
 
     def __init__(self, base_estimator: Any, pseudo_count: float | None, name: str | None, keys: Any) -> None:
-        self.base_estimator = base_estimator
+        self.base_estimator = estimator_given(base_estimator, self.kind)
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name, self.keys = name, keys
 
