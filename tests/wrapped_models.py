@@ -87,6 +87,28 @@ def hurdle_amounts() -> Model:
     return Model(d, estimator, drawn(d), (-1.0,), NOT_NUMBERS, lambda m: [m.pi, *read(m.base)])
 
 
+@model("mixture of hurdles")
+def mixture_of_hurdles() -> Model:
+    def pair(pi: float, mu: float, lam: float) -> Any:
+        amount = st.HurdleDistribution(st.LogGaussianDistribution(mu, 0.3), pi)
+        return st.CompositeDistribution((amount, st.HurdleDistribution(st.PoissonDistribution(lam), 0.5 * pi)))
+
+    d = mixture_of(pair(0.6, 0.0, 3.0), pair(0.2, 4.0, 20.0))
+    child = st.CompositeEstimator(
+        [st.HurdleEstimator(st.LogGaussianEstimator()), st.HurdleEstimator(st.PoissonEstimator())]
+    )
+
+    def read(dist: Any) -> list[float]:
+        amount, count = dist.dists
+        return [amount.pi, amount.base.mu, amount.base.sigma2, count.pi, count.base.lam]
+
+    bad = ((("x", 1), (0,)), ((1.0, NAN), (1,)), ((0.0,), ()))
+    return Model(
+        d, st.MixtureEstimator([child] * 2), drawn(d), ((-1.0, 0),), bad, by_first(read), refuses_outside=False,
+        latent=True,
+    )  # fmt: skip
+
+
 @model("conditional")
 def conditional() -> Model:
     given = st.CategoricalDistribution({"a": 0.5, "b": 0.3, "c": 0.2})
@@ -252,6 +274,16 @@ def censored_lifetimes() -> Model:
         d, estimator, censored_rows(d.base, 4.0), (-1.0, (-3.0, -1.0)), NOT_NUMBERS, lambda m: read(m.base),
         latent=True,
     )  # fmt: skip
+
+
+@model("mixture of censored")
+def mixture_of_censored() -> Model:
+    d = mixture_of(*(st.CensoredDistribution(st.GaussianDistribution(mu, 1.0)) for mu in (-4.0, 4.0)))
+    estimator = st.MixtureEstimator([st.CensoredEstimator(st.GaussianEstimator())] * 2)
+    rows = [(5.0, None) if x > 5.0 else (x - 0.5, x + 0.25) if i % 5 == 0 else x for i, x in enumerate(drawn(d))]
+    bad = (*NOT_NUMBERS, ((3.0, 1.0), ()), ((1.0,), ()))
+    read = number("mu", "sigma2")
+    return Model(d, estimator, rows, (), bad, by_first(lambda part: read(part.base)), latent=True)
 
 
 @model("censored counts")

@@ -58,7 +58,7 @@ ANYTHING = {"null", "point mass"}
 #: The value chooses the law that reads it.
 ROUTED = {"select by type", "select by a function of one's own"}
 #: An infinity is an end that is open.
-INTERVALS = {"censored counts", "censored lifetimes"}
+INTERVALS = {"censored counts", "censored lifetimes", "mixture of censored"}
 
 
 def slots(row, path=()):

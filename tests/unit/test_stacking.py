@@ -8,6 +8,7 @@ import pytest
 from mixle.stats import (
     CategoricalDistribution,
     CategoricalEstimator,
+    CensoredDistribution,
     CompositeDistribution,
     CompositeEstimator,
     DiagonalGaussianDistribution,
@@ -15,7 +16,10 @@ from mixle.stats import (
     ExponentialDistribution,
     GaussianDistribution,
     GaussianEstimator,
+    GeometricDistribution,
     HiddenMarkovModelDistribution,
+    HurdleDistribution,
+    LogGaussianDistribution,
     MixtureDistribution,
     MixtureEstimator,
     MultivariateGaussianDistribution,
@@ -27,6 +31,7 @@ from mixle.stats import (
     TruncatedDistribution,
     UniformDistribution,
     UniformEstimator,
+    ZeroInflatedDistribution,
 )
 from mixle.stats.stacking.features import INNER, TILE, tiles
 from mixle.stats.stacking.frame import FAR
@@ -83,30 +88,67 @@ def shells(k):
     )
 
 
+def splits(k):
+    counts = PoissonDistribution(1.0 + 2.0 * k)
+    return CompositeDistribution(
+        (
+            ZeroInflatedDistribution(counts, 0.1 + k / 10),
+            OptionalDistribution(ZeroInflatedDistribution(NegativeBinomialDistribution(2.0 + k, 0.4), 0.3), p=0.3),
+            ZeroInflatedDistribution(GeometricDistribution(0.9 / (k + 1)), 0.5),
+            HurdleDistribution(counts, 0.2 + k / 10),
+            OptionalDistribution(HurdleDistribution(LogGaussianDistribution(k / 2, 1.0 + k / 9), 0.4), p=0.1 + k / 10),
+            HurdleDistribution(TransformDistribution(GaussianDistribution(k / 2, 1.0), "exp"), 0.4),
+            HurdleDistribution(OptionalDistribution(GaussianDistribution(k + 1.0, 2.0), p=0.2), 0.4),
+        )
+    )
+
+
+def censored(k):
+    return CompositeDistribution(
+        (
+            CensoredDistribution(GaussianDistribution(k - 1.0, 1.0 + k)),
+            OptionalDistribution(CensoredDistribution(ExponentialDistribution(1.0 + k)), p=0.2),
+            CensoredDistribution(PoissonDistribution(3.0 + 2 * k)),
+            CensoredDistribution(NegativeBinomialDistribution(2.0 + k, 0.4)),
+        )
+    )
+
+
+def clipped(value, i, limit):
+    """Return a value, or an interval around or above it."""
+    if value is None:
+        return None
+    return (limit, None) if value > limit else (value - 1, value + 1) if i % 7 == 0 else value
+
+
+def mixed(name, rng):
+    """Return the mixture of a scene."""
+    if name.startswith("composite"):
+        return mixture([composite(k, rng, levels=40 if "many" in name else 5) for k in range(4)])
+    if name == "normal":
+        return mixture([GaussianDistribution(m, 1.0 + m / 9) for m in (0.0, 4.0, 9.0)], [0.5, 0.3, 0.2])
+    if name.startswith("diagonal"):
+        k = int(name.split("-")[1])
+        return mixture([DiagonalGaussianDistribution(rng.normal(0, 2, 3), rng.uniform(0.5, 2, 3)) for _ in range(k)])
+    if name == "full":
+        return mixture([full(4, rng) for _ in range(3)])
+    if name == "full in optional":
+        parts = [(OptionalDistribution(full(3, rng), p=0.4), PoissonDistribution(k + 1.0)) for k in range(3)]
+        return mixture([CompositeDistribution(part) for part in parts])
+    made = {"shells": shells, "splits": splits, "censored": censored}.get(name.split(",")[0])
+    if made is not None:
+        return mixture([made(k) for k in range(4)])
+    return mixture([GaussianDistribution(0.0, 1.0), UniformDistribution(-3.0, 3.0)])  # nothing stacks
+
+
 def scene(name):
     """Return (mixture, estimator, rows)."""
-    rng = np.random.RandomState(7)
-    if name.startswith("composite"):
-        model = mixture([composite(k, rng, levels=40 if "many" in name else 5) for k in range(4)])
-    elif name == "normal":
-        model = mixture([GaussianDistribution(m, 1.0 + m / 9) for m in (0.0, 4.0, 9.0)], [0.5, 0.3, 0.2])
-    elif name.startswith("diagonal"):
-        k = int(name.split("-")[1])
-        model = mixture([DiagonalGaussianDistribution(rng.normal(0, 2, 3), rng.uniform(0.5, 2, 3)) for _ in range(k)])
-    elif name == "full":
-        model = mixture([full(4, rng) for _ in range(3)])
-    elif name == "full in optional":
-        model = mixture(
-            [
-                CompositeDistribution((OptionalDistribution(full(3, rng), p=0.4), PoissonDistribution(k + 1.0)))
-                for k in range(3)
-            ]
-        )
-    elif name == "shells":
-        model = mixture([shells(k) for k in range(4)])
-    else:  # families differ: nothing stacks
-        model = mixture([GaussianDistribution(0.0, 1.0), UniformDistribution(-3.0, 3.0)])
+    model = mixed(name, np.random.RandomState(7))
     rows = model.sampler(3).sample(BLOCK + 333)
+    if name == "censored":
+        rows = [tuple(map(clipped, row, [i] * 4, (4, 2, 9, 9))) for i, row in enumerate(rows)]
+    if name == "censored, every row by its own interval":
+        rows = [tuple(None if x is None else (x, x + 1 + i % 3) for x in row) for i, row in enumerate(rows)]
     if name in ("normal", "families differ"):
         rows = np.array(rows)
     return model, model.estimator(), rows
@@ -122,6 +164,9 @@ SCENES = [
     "composite",
     "composite many",
     "shells",
+    "splits",
+    "censored",
+    "censored, every row by its own interval",
     "families differ",
 ]
 
@@ -233,6 +278,60 @@ def test_rows_outside_of_a_shell_are_left_out_and_counted():
     value = accumulator.value()
     assert isinstance(value, StackedStatistic)
     assert sum(child.accepted_weight for child in value.children) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("kind", [ZeroInflatedDistribution, HurdleDistribution])
+@pytest.mark.parametrize("pi", [0.0, 0.4, 1.0])
+def test_shares_of_zeros_at_their_ends(kind, pi):
+    model = mixture([kind(PoissonDistribution(lam), pi) for lam in (0.0, 1.0, 800.0)], [0.2, 0.3, 0.5])
+    rows = [0, 0, 1, 3, 790, 0, 2000]
+    payload = model.dist_to_encoder().seq_encode(rows)
+    with np.errstate(all="ignore"):
+        alone = np.log(np.exp(model.seq_component_log_density(payload) + np.log(model.w)).sum(axis=1))
+    near = alone > -600.0
+    np.testing.assert_allclose(model.seq_log_density(payload)[near], alone[near], rtol=1e-12)
+    accumulator = model.estimator().accumulator_factory().make()
+    accumulator.seq_update_scored(payload, None, model)
+    r = model.seq_posterior(payload)
+    assert isinstance(accumulator.value(), StackedStatistic)
+    for k, child in enumerate(accumulator.value().children):
+        one = model.components[k].estimator().accumulator_factory().make()
+        one.seq_update(payload, np.ascontiguousarray(r[:, k]), model.components[k])
+        np.testing.assert_allclose(flat(child), flat(one.value()), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("base", [PoissonDistribution(3.0), GeometricDistribution(0.3)])
+@pytest.mark.parametrize("kind", [ZeroInflatedDistribution, HurdleDistribution])
+def test_a_start_of_shares_of_zeros_is_what_each_component_makes_of_its_rows(kind, base):
+    model = mixture([kind(base, 0.4), kind(base, 0.1)])
+    rows = model.sampler(1).sample(300)
+    estimator, payload = model.estimator(), model.dist_to_encoder().seq_encode(rows)
+    given = np.random.RandomState(3).uniform(size=(2, 304))
+    given[:, 300:] = 0.0
+    accumulator = estimator.accumulator_factory().make()
+    accumulator.initialize_given(payload, 300, lambda start, stop: given.copy(), np.random.RandomState(1))
+    assert isinstance(accumulator.value(), StackedStatistic)
+    for k, child in enumerate(accumulator.value().children):
+        one = estimator.estimators[k].accumulator_factory().make()
+        one.seq_initialize(payload, given[k, :300].copy(), np.random.RandomState(1))
+        np.testing.assert_allclose(flat(child), flat(one.value()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("base", [GaussianDistribution(0.0, 4.0), PoissonDistribution(3.0)])
+def test_a_start_of_censored_rows_is_what_each_component_makes_of_its_rows(base):
+    model = mixture([CensoredDistribution(base)] * 2)
+    rows = [clipped(x, i, 3) for i, x in enumerate(base.sampler(1).sample(299).tolist())]
+    rows.append((-9, -5))  # what stands for it is no count
+    estimator, payload = model.estimator(), model.dist_to_encoder().seq_encode(rows)
+    given = np.random.RandomState(3).uniform(size=(2, 304))
+    given[:, 300:] = 0.0
+    accumulator = estimator.accumulator_factory().make()
+    accumulator.initialize_given(payload, 300, lambda start, stop: given.copy(), np.random.RandomState(1))
+    assert isinstance(accumulator.value(), StackedStatistic)
+    for k, child in enumerate(accumulator.value().children):
+        one = estimator.estimators[k].accumulator_factory().make()
+        one.seq_initialize(payload, given[k, :300].copy(), np.random.RandomState(1))
+        np.testing.assert_allclose(flat(child), flat(one.value()), rtol=1e-12)
 
 
 def test_shells_that_differ_are_called_one_by_one():

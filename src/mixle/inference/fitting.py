@@ -246,7 +246,10 @@ class Fit:
         if outcome.start.left_out:
             return f"{text}; no component supports any of the rows: choose families whose support holds the data"
         step = f" and the first step gained {outcome.gain}" if outcome.iterations else ""
-        return f"{text}{step}; a row outside the support of every component, or a parameter that overflows, does this"
+        return (
+            f"{text}{step}; a row outside the support of every component, or a parameter that overflows, does this: "
+            "leave out the rows that score -inf, rescale their columns, or choose families whose support holds them"
+        )
 
     def _provenance(self, outcome: Outcome, resident: Resident, steps: Steps, notes: list[str]) -> FitProvenance:
         repairs = list(notes)

@@ -373,21 +373,3 @@ def parts_of(estimator: Any) -> tuple[tuple[str, Any], ...]:
     """Return (name, child) for each child of an estimator; one that does not tell has none."""
     tell = getattr(estimator, "_parts", None)
     return tuple(tell()) if callable(tell) else ()
-
-
-def parts_given(values: Any, owner: str) -> tuple[Any, ...]:
-    """Return the parts that a combinator was made with.
-
-    Raises
-    ------
-    TypeError
-        If `values` is a part itself rather than a sequence of them, or a part is a class rather than an instance.
-    """
-    if not isinstance(values, Sequence) and not hasattr(values, "__iter__"):
-        kind = type(values).__name__
-        raise TypeError(f"a {owner} takes its parts as one sequence: pass [{kind}(...), ...]")
-    parts = tuple(values)
-    for part in parts:
-        if isinstance(part, type):
-            raise TypeError(f"a part of a {owner} is the class {part.__name__}; pass an instance: {part.__name__}(...)")
-    return parts

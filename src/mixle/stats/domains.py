@@ -19,6 +19,8 @@ __all__ = [
     "numbers_of",
     "positive",
     "probabilities",
+    "shape_parameter",
+    "shape_parameters",
     "vector",
     "whole",
 ]
@@ -26,6 +28,9 @@ __all__ = [
 #: Smallest variance relative to the second moment about zero: below it, the digits of x do not hold a variance.
 VARIANCE_FLOOR = 2.0**-80
 
+
+#: Shapes and concentrations are within this range.
+SHAPES = 1e-150, 1e150
 
 _NO_NUMBERS = (bool, np.bool_, str, bytes)
 
@@ -64,6 +69,22 @@ def positive(value: Any, what: str) -> float:
     if number <= 0.0:
         raise ValueError(f"{what} must be positive, not {value!r}")
     return number
+
+
+def shape_parameter(value: Any, what: str) -> float:
+    """Return `value` as a float in `SHAPES`: one without a unit, whose log-gamma function has to be a number."""
+    number = finite(value, what)
+    if not SHAPES[0] <= number <= SHAPES[1]:
+        raise ValueError(f"{what} must be positive, from {SHAPES[0]} to {SHAPES[1]}, not {value!r:.80}")
+    return number
+
+
+def shape_parameters(value: Any, what: str) -> np.ndarray:
+    """Return `value` as a vector of such numbers, shape (d,)."""
+    array = vector(value, what)
+    for number in array.tolist():
+        shape_parameter(number, f"each entry of {what}")
+    return array
 
 
 def nonnegative(value: Any, what: str) -> float:

@@ -76,7 +76,10 @@ class Rows(NamedTuple):
 
     def cut(self, start: int, stop: int) -> Rows:
         """Return views of rows ``start:stop``."""
-        part = slice(start, stop)
+        return self.take(slice(start, stop))
+
+    def take(self, part: Any) -> Rows:
+        """Return the rows of a slice, or at some positions."""
         x = tuple(f[part] for f in self.x) if isinstance(self.x, tuple) else self.x[part]
         base, outside = self.base, self.outside
         return Rows(x, None if base is None else base[part], None if outside is None else outside[part], self.labels)

@@ -84,6 +84,8 @@ def log_bessel(x: float, order: float = 0.0) -> float:
     value = float(ive(order, x))
     if value > 1e-290:
         return math.log(value)
+    if x > 1e8 * (1.0 + order * order):  # where the scaled function is not computed, two terms of its expansion do
+        return -0.5 * math.log(2.0 * math.pi * x) + math.log1p(-(order - 0.5) * (order + 0.5) / (2.0 * x))
     z = x / order
     root = math.hypot(1.0, z)
     t = 1.0 / root

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,12 @@ from mixle.stats.combinators.parts import supported
 from mixle.stats.combinators.wrapping import WrappedRows, WrappingAccumulator, WrappingEstimator, WrappingFactory
 from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution
+from mixle.stats.given import estimator_given, law_given
+from mixle.stats.leaf import LeafAccumulator, as_rows
 from mixle.stats.regions import log_mass, refuse_region, region_points
+from mixle.stats.stacking.split import CensoredWeights, ClassSums, RowClasses
+from mixle.stats.stacking.statistic import OptionalWeights
+from mixle.stats.stacking.tree import Shell
 from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
@@ -52,21 +58,57 @@ class CensoredStatistics(NamedTuple):
         return CensoredStatistics(self.schema_version, child, self.exact_weight * c, self.censored_weight * c)
 
 
-class _Intervals(NamedTuple):
-    """The distinct intervals of rows, and which of them each censored row is."""
-
-    low: np.ndarray
-    high: np.ndarray
-    which: np.ndarray
-    rows: np.ndarray
-
-
-def _intervals(x: WrappedRows, keep: np.ndarray | None = None) -> _Intervals:
+def _intervals(x: WrappedRows, keep: np.ndarray | None = None) -> RowClasses:
+    """Return the distinct intervals (low, high) of rows, and which of them each censored row is."""
     low, high = x.extra
     censored = ~np.isnan(low) if keep is None else ~np.isnan(low) & keep
     rows = np.flatnonzero(censored)
     found, which = np.unique(np.column_stack([low[rows], high[rows]]), axis=0, return_inverse=True)
-    return _Intervals(found[:, 0], found[:, 1], which.reshape(-1), rows)
+    return RowClasses((found[:, 0].copy(), found[:, 1].copy()), which.reshape(-1), rows)
+
+
+def _some(x: WrappedRows) -> RowClasses | None:
+    """Return the distinct intervals of rows, None without any."""
+    return None if np.isnan(x.extra[0]).all() else _intervals(x)
+
+
+def _seen(x: WrappedRows, inside: np.ndarray) -> tuple[Any, np.ndarray | None]:
+    """Return the encoded rows of a stack that the base sees, and their positions; None for all."""
+    if inside.all():
+        return x.rows.payload, None
+    kept = np.flatnonzero(inside)
+    rows = as_rows(x.rows.payload).take(kept)
+    outside = rows.outside if rows.outside is not None and rows.outside.any() else None
+    return rows._replace(outside=outside), kept
+
+
+def _node(base: Any) -> tuple[str, Any] | None:
+    return ("split", Shell("Censored", None, base)) if hasattr(base, "leaf") else None
+
+
+def add_expected(
+    accumulator: Any, base: Any, ends: tuple[np.ndarray, ...], weight: np.ndarray, mass: np.ndarray
+) -> None:
+    """Add to an accumulator of a base the statistic that is expected of weighted intervals under it.
+
+    Parameters
+    ----------
+    accumulator : accumulator
+        Of the base.
+    base : distribution
+        Law of the numbers.
+    ends : (ndarray, ndarray), shape (J,)
+        Ends of the intervals.
+    weight, mass : ndarray, shape (J,)
+        Weights, and logarithms of their probabilities, none of which is −inf.
+    """
+    for start in range(0, len(weight), INTERVALS):
+        part = slice(start, start + INTERVALS)
+        points, masses = region_points(base, ends[0][part], ends[1][part])
+        share = (np.exp(masses - mass[part, None]) * weight[part, None]).ravel()
+        payload = base.dist_to_encoder().seq_encode(points.ravel())
+        known = supported(accumulator, payload)
+        accumulator.seq_update(payload, share if known is None else np.where(known, share, 0.0), base)
 
 
 class CensoredAccumulator(WrappingAccumulator):
@@ -96,25 +138,15 @@ class CensoredAccumulator(WrappingAccumulator):
         base, found = estimate.base, _intervals(x, weights > 0.0)
         if not len(found.rows):
             return
-        masses = log_mass(base, found.low, found.high)
+        masses = log_mass(base, *found.classes)
         lost = np.flatnonzero(masses[found.which] == -np.inf)
         if lost.size:
             row = int(found.rows[lost[0]])
-            low, high = (float(end[found.which[lost[0]]]) for end in (found.low, found.high))
+            low, high = (float(end[found.which[lost[0]]]) for end in found.classes)
             reason = f"the interval from {low!r} to {high!r} has no probability; widen it, or leave the row out"
             raise SupportError(reason, "Censored", row)
-        weight = np.bincount(found.which, weights[found.rows], len(found.low))
-        for start in range(0, len(found.low), INTERVALS):
-            part = slice(start, start + INTERVALS)
-            self._expected(base, found.low[part], found.high[part], weight[part], masses[part])
-
-    def _expected(self, base: Any, low: np.ndarray, high: np.ndarray, weight: np.ndarray, mass: np.ndarray) -> None:
-        """Add the statistic that is expected of weighted intervals."""
-        points, masses = region_points(base, low, high)
-        share = (np.exp(masses - mass[:, None]) * weight[:, None]).ravel()
-        payload = base.dist_to_encoder().seq_encode(points.ravel())
-        known = supported(self.accumulator, payload)
-        self.accumulator.seq_update(payload, share if known is None else np.where(known, share, 0.0), base)
+        weight = np.bincount(found.which, weights[found.rows], len(masses))
+        add_expected(self.accumulator, base, found.classes, weight, masses)
 
     def supported_rows(self, x: WrappedRows) -> np.ndarray | None:
         """Return which rows are intervals or supported by the child, shape (n,), or None for all."""
@@ -167,7 +199,7 @@ class CensoredDistribution(SequenceEncodableProbabilityDistribution):
     _keyword_fields = ("name", "keys")
 
     def __init__(self, base: Any, name: str | None = None, keys: Any = None) -> None:
-        refuse_region(base, "censored")
+        refuse_region(law_given(base, "Censored"), "censored")
         self.base, self.name, self.keys = base, name, keys
 
     def dist_to_encoder(self) -> CensoredEncoder:
@@ -179,8 +211,49 @@ class CensoredDistribution(SequenceEncodableProbabilityDistribution):
         result = np.array(self.base.seq_log_density(x.rows.payload))
         found = _intervals(x)
         if len(found.rows):
-            result[found.rows] = log_mass(self.base, found.low, found.high)[found.which]
+            result[found.rows] = log_mass(self.base, *found.classes)[found.which]
         return result
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return how this part stacks over a component axis."""
+        return _node(self.base) if type(self) is CensoredDistribution else None
+
+    def split_rows(self, x: WrappedRows) -> tuple[Any, np.ndarray | None]:
+        """Return the encoded rows that are known, and their positions; None for all."""
+        return _seen(x, np.isnan(x.extra[0]))
+
+    def split_classes(self, x: WrappedRows) -> RowClasses | None:
+        """Return the intervals among encoded rows, None without any."""
+        return _some(x)
+
+    def split_terms(self, members: Sequence[Any]) -> np.ndarray:
+        """Return what K laws add to the log-density of rows, (K, 2): nothing."""
+        return np.zeros((len(members), 2))
+
+    def class_terms(self, members: Sequence[Any], ends: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return the log-probability of J intervals under each of K laws, shape (K, J)."""
+        return np.array([log_mass(member.base, *ends) for member in members])
+
+    def class_statistics(
+        self, members: Sequence[Any], ends: tuple[np.ndarray, ...], weights: np.ndarray, before: tuple[Any, ...]
+    ) -> tuple[Any, ...]:
+        """Return the statistics expected of J intervals with weights (K, J) under K laws, with those found before."""
+        result: list[Any] = []
+        for k, member in enumerate(members):
+            made = LeafAccumulator(member.base.leaf)
+            made.stat = before[k] if before else made.stat
+            some = np.flatnonzero(weights[k] > 0.0)
+            own = tuple(end[some] for end in ends)
+            add_expected(made, member.base, own, weights[k][some], log_mass(member.base, *own))
+            result.append(made.stat)
+        return tuple(result)
+
+    def split_statistics(
+        self, members: Sequence[Any], sums: tuple[OptionalWeights, Any], found: ClassSums | None
+    ) -> tuple[CensoredWeights, Any]:
+        """Return the weights of K laws with what is expected of intervals, and the statistic of known values."""
+        gates, child = sums
+        return CensoredWeights(gates.present, gates.missing, () if found is None else found.statistics()), child
 
     def sampler(self, seed: int | None = None) -> Any:
         """Return the base's sampler: what is drawn is known."""
@@ -223,7 +296,7 @@ class CensoredEstimator(WrappingEstimator):
     _keyword_fields = ("name", "keys")
 
     def __init__(self, base_estimator: Any, name: str | None = None, keys: Any = None) -> None:
-        refuse_region(base_estimator, "censored")
+        refuse_region(estimator_given(base_estimator, "Censored"), "censored")
         self.base_estimator, self.name, self.keys = base_estimator, name, keys
 
     def child_value(self, suff_stat: Any) -> Any:
@@ -233,6 +306,29 @@ class CensoredEstimator(WrappingEstimator):
     def accumulator_factory(self) -> WrappingFactory:
         """Return the factory."""
         return WrappingFactory(CensoredAccumulator, self.base_estimator.accumulator_factory(), self.keys)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return how this part stacks over a component axis."""
+        return _node(self.base_estimator) if type(self) is CensoredEstimator else None
+
+    def split_rows(self, x: WrappedRows) -> tuple[Any, np.ndarray | None]:
+        """Return the encoded rows whose value, or what stands for it in a start, the base takes."""
+        inside = np.isnan(x.extra[0])
+        outside = as_rows(x.rows.payload).outside
+        return _seen(x, np.ones(len(inside), bool) if outside is None else inside | ~outside)
+
+    def split_classes(self, x: WrappedRows) -> RowClasses | None:
+        """Return the intervals among encoded rows, None without any."""
+        return _some(x)
+
+    def split_statistics(
+        self, members: Sequence[Any], sums: tuple[OptionalWeights, Any], found: ClassSums | None
+    ) -> tuple[CensoredWeights, Any]:
+        """Return the weights of K laws before there is a model, and the statistic of their bases."""
+        gates, child = sums
+        total = gates.present + gates.missing
+        censored = np.zeros(len(members)) if found is None else np.minimum(found.weight, total)
+        return CensoredWeights(total - censored, censored, ()), child
 
     def estimate(self, nobs: float | None, suff_stat: Any) -> CensoredDistribution:
         """Return the fitted distribution."""

@@ -56,7 +56,7 @@ def _ends(pair: Any) -> tuple[float, float]:
         Saying what is wrong with them.
     """
     if len(pair) != 2:
-        raise ValueError(f"an interval has two ends, not {len(pair)}")
+        raise ValueError(f"an interval has two ends, not {len(pair)}; pass (low, high)")
     low, high = _end(pair[0], 0, -math.inf), _end(pair[1], 1, math.inf)
     if low > high or low == math.inf or high == -math.inf:
         raise ValueError(f"the lower end {low!r} of an interval is above its upper end {high!r}; pass (low, high)")

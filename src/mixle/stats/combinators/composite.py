@@ -18,10 +18,10 @@ from mixle.stats.combinators.fields import (
 from mixle.stats.contract import (
     DistributionSampler,
     SequenceEncodableProbabilityDistribution,
-    parts_given,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import products
+from mixle.stats.given import estimators_given, laws_given
 
 __all__ = [
     "CompositeAccumulator",
@@ -70,7 +70,7 @@ class CompositeDistribution(SequenceEncodableProbabilityDistribution):
     _keyword_fields = ("name", "keys")
 
     def __init__(self, dists: Sequence[Any], name: str | None = None, keys: Any = None) -> None:
-        self.dists = parts_given(dists, "Composite")
+        self.dists = laws_given(dists, "Composite")
         if not self.dists:
             raise ValueError("a Composite needs at least one field")
         self.count = len(self.dists)
@@ -148,7 +148,7 @@ class CompositeEstimator(FieldsEstimator):
     _keyword_fields = ("keys", "name")
 
     def __init__(self, estimators: Sequence[Any], keys: Any = None, name: str | None = None) -> None:
-        self.estimators = parts_given(estimators, "Composite")
+        self.estimators = estimators_given(estimators, "Composite")
         if not self.estimators:
             raise ValueError("a Composite needs at least one field")
         self.count = len(self.estimators)

@@ -25,6 +25,7 @@ from mixle.stats.combinators.routing import (
 from mixle.stats.contract import DataSequenceEncoder, SequenceEncodableProbabilityDistribution
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import refuse, staged
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.refusals import refuse_statistic
 from mixle.stats.sums import signed_suff_stat
 
@@ -195,6 +196,10 @@ def _mapping(given: Any) -> dict[Any, Any]:
     )
 
 
+def _or_null(estimator: Any) -> Any:
+    return NullEstimator() if estimator is None else estimator_given(estimator, "Conditional")
+
+
 class ConditionalDistribution(SequenceEncodableProbabilityDistribution):
     """Law of pairs ``(given, value)``: ``p(given) · p(value | given)``, with one law of values for each key.
 
@@ -226,9 +231,9 @@ class ConditionalDistribution(SequenceEncodableProbabilityDistribution):
     def __init__(
         self, dmap: Any, default_dist: Any = None, given_dist: Any = None, name: str | None = None, keys: Any = None
     ) -> None:
-        self.dmap = _mapping(dmap)
-        self.default_dist = NullDistribution() if default_dist is None else default_dist
-        self.given_dist = NullDistribution() if given_dist is None else given_dist
+        self.dmap = {key: law_given(law, "Conditional") for key, law in _mapping(dmap).items()}
+        self.default_dist = NullDistribution() if default_dist is None else law_given(default_dist, "Conditional")
+        self.given_dist = NullDistribution() if given_dist is None else law_given(given_dist, "Conditional")
         self.name, self.keys = name, keys
 
     @property
@@ -336,9 +341,9 @@ class ConditionalEstimator(RoutedEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.estimator_map = _mapping(estimator_map)
-        self.default_estimator = NullEstimator() if default_estimator is None else default_estimator
-        self.given_estimator = NullEstimator() if given_estimator is None else given_estimator
+        self.estimator_map = {key: estimator_given(e, "Conditional") for key, e in _mapping(estimator_map).items()}
+        self.default_estimator = _or_null(default_estimator)
+        self.given_estimator = _or_null(given_estimator)
         self.name, self.keys = name, keys
 
     @property

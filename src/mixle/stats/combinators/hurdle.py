@@ -17,7 +17,8 @@ from mixle.stats.combinators.zero_share import (
     ZeroShareEstimator,
     share_of,
 )
-from mixle.stats.combinators.zeros import zero_density, zero_rows
+from mixle.stats.combinators.zero_split import log_shares
+from mixle.stats.combinators.zeros import zero_densities, zero_density, zero_rows
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import nonnegative
 from mixle.stats.keys import has_keys
@@ -98,6 +99,17 @@ class HurdleDistribution(ZeroShareDistribution):
         """Return log((1 − π) / (1 − f(0)))."""
         cut = self.log_positive
         return math.log1p(-self.pi) - cut if self.pi < 1.0 and cut > -math.inf else -math.inf
+
+    def split_terms(self, members: Sequence[Any]) -> np.ndarray:
+        """Return what K laws add to their base's log-density of rows that are not zero, and that of zeros (K, 2)."""
+        cut = log_one_minus_exp(zero_densities([member.base for member in members]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            passed = np.where(cut > -np.inf, np.log1p([-member.pi for member in members]) - cut, -np.inf)
+        return np.stack([passed, log_shares(members)], axis=1)
+
+    def own_shares(self, members: Sequence[Any]) -> np.ndarray:
+        """Return the share of the zeros of K laws that is not their bases': all."""
+        return np.ones(len(members))
 
     def dist_to_encoder(self) -> HurdleEncoder:
         """Return the encoder."""
@@ -184,6 +196,7 @@ class HurdleEstimator(ZeroShareEstimator):
     (0.4, 2.432484)
     """
 
+    kind = "Hurdle"
     _keyword_fields = ("pseudo_count", "name", "keys", "trunc_max_iter", "trunc_threshold")
 
     def __init__(
@@ -198,6 +211,10 @@ class HurdleEstimator(ZeroShareEstimator):
         super().__init__(base_estimator, pseudo_count, name, keys)
         self.trunc_max_iter = int(nonnegative(trunc_max_iter, "trunc_max_iter"))
         self.trunc_threshold = nonnegative(trunc_threshold, "trunc_threshold")
+
+    def own_shares(self, members: Sequence[Any]) -> np.ndarray:
+        """Return the share of the zeros of K laws that is not their bases': all."""
+        return np.ones(len(members))
 
     def accumulator_factory(self) -> WrappingFactory:
         """Return the factory.

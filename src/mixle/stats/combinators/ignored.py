@@ -15,6 +15,7 @@ from mixle.stats.contract import (
     SequenceEncodableProbabilityDistribution,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.given import law_given
 
 __all__ = ["IgnoredDistribution", "IgnoredEncoder", "IgnoredEstimator", "IgnoredFactory", "KeepsLength"]
 
@@ -84,7 +85,7 @@ class IgnoredDistribution(SequenceEncodableProbabilityDistribution):
     _keyword_fields = ("name",)
 
     def __init__(self, dist: Any, name: str | None = None) -> None:
-        self.dist, self.name = dist, name
+        self.dist, self.name = law_given(dist, "Ignored"), name
 
     def dist_to_encoder(self) -> IgnoredEncoder:
         """Return the encoder."""

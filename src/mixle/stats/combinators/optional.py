@@ -14,6 +14,7 @@ from mixle.stats.combinators.wrapping import WrappingAccumulator, WrappingEstima
 from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import fraction, nonnegative
 from mixle.stats.enumeration import ranked, refuse, united
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.kinds import LOG_ZERO
 from mixle.stats.sums import block_sum
 
@@ -100,7 +101,7 @@ class OptionalDistribution(SequenceEncodableProbabilityDistribution):
     def __init__(
         self, dist: Any, p: float | None = None, missing_value: Any = None, name: str | None = None, keys: Any = None
     ) -> None:
-        self.dist = dist
+        self.dist = law_given(dist, "Optional")
         self.p = None if p is None else fraction(p, "p of an Optional")
         self.missing_value = missing_value
         self.name, self.keys = name, keys
@@ -214,7 +215,8 @@ class OptionalEstimator(WrappingEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.estimator, self.missing_value, self.est_prob = estimator, missing_value, bool(est_prob)
+        self.estimator = estimator_given(estimator, "Optional")
+        self.missing_value, self.est_prob = missing_value, bool(est_prob)
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name, self.keys = name, keys
 

@@ -23,6 +23,7 @@ from mixle.stats.contract import (
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import products
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.table import Table
 
 __all__ = ["RecordAccumulator", "RecordDistribution", "RecordEncoder", "RecordEstimator", "RecordSampler"]
@@ -104,9 +105,11 @@ class _Named:
 
     _fields: ClassVar[tuple[str, ...]] = ("fields",)
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name",)
+    _estimates: ClassVar[bool] = False
 
     def __init__(self, fields: Any, name: str | None = None) -> None:
-        self.fields = as_fields(fields)
+        given = estimator_given if self._estimates else law_given
+        self.fields = {field: given(part, "Record") for field, part in as_fields(fields).items()}
         self.name = name
 
     @property
@@ -219,6 +222,7 @@ class RecordEstimator(_Named, FieldsEstimator):
     """
 
     _laws: ClassVar[tuple[str, ...]] = ("dists",)
+    _estimates: ClassVar[bool] = True
 
     @property
     def estimators(self) -> tuple[Any, ...]:

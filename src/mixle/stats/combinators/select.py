@@ -24,11 +24,11 @@ from mixle.stats.contract import (
     DataSequenceEncoder,
     DistributionSampler,
     SequenceEncodableProbabilityDistribution,
-    parts_given,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.domains import nonnegative, probabilities
 from mixle.stats.enumeration import moved, refuse, united
+from mixle.stats.given import estimators_given, laws_given
 from mixle.stats.refusals import refuse_statistic
 from mixle.stats.sums import signed_suff_stat
 
@@ -168,7 +168,7 @@ class SelectDistribution(SequenceEncodableProbabilityDistribution):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.dists = parts_given(dists, "SelectDistribution")
+        self.dists = laws_given(dists, "Select")
         self.choice_function = checked_choice(choice_function)
         self.weights = None if weights is None else probabilities(weights, "weights of a Select")
         if self.weights is not None and len(self.weights) != len(self.dists):
@@ -327,7 +327,7 @@ class SelectEstimator(RoutedEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.estimators = parts_given(estimators, "SelectEstimator")
+        self.estimators = estimators_given(estimators, "Select")
         self.choice_function = checked_choice(choice_function)
         self.estimate_weights = bool(estimate_weights)
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")

@@ -30,6 +30,7 @@ from mixle.stats.contract import (
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp
 from mixle.stats.enumeration import refuse, sequences
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
@@ -228,8 +229,9 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
     def __init__(
         self, dist: Any, len_dist: Any = None, len_normalized: bool = False, name: str | None = None, keys: Any = None
     ) -> None:
-        self.dist = dist
-        self.len_dist = NullDistribution() if len_dist is None else len_dist
+        kind = type(self).__name__.removesuffix("Distribution")
+        self.dist = law_given(dist, kind)
+        self.len_dist = NullDistribution() if len_dist is None else law_given(len_dist, kind)
         self.len_normalized = bool(len_normalized)
         self.name, self.keys = name, keys
 
@@ -345,8 +347,9 @@ class SequenceEstimator(KeepsLength):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.estimator = estimator
-        self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
+        kind = type(self).__name__.removesuffix("Estimator")
+        self.estimator = estimator_given(estimator, kind)
+        self.len_estimator = NullEstimator() if len_estimator is None else estimator_given(len_estimator, kind)
         self.len_dist, self.len_normalized = len_dist, bool(len_normalized)
         self.name, self.keys = name, keys
 

@@ -22,6 +22,7 @@ from mixle.stats.combinators.wrapping import (
 from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.enumeration import refuse
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.leaf import Rows
 from mixle.stats.reading import read_numbers
 from mixle.stats.refusals import LEAVE_OUT
@@ -194,7 +195,7 @@ class TransformDistribution(SequenceEncodableProbabilityDistribution):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.dist, self.transform = dist, transform_named(transform)
+        self.dist, self.transform = law_given(dist, "Transform"), transform_named(transform)
         check_domain(dist, self.transform)
         self.density_correction = not counts(dist) if density_correction is None else bool(density_correction)
         self.name, self.keys = name, keys
@@ -313,7 +314,7 @@ class TransformEstimator(WrappingEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.estimator, self.transform = estimator, transform_named(transform)
+        self.estimator, self.transform = estimator_given(estimator, "Transform"), transform_named(transform)
         check_domain(estimator, self.transform)
         self.density_correction = density_correction if density_correction is None else bool(density_correction)
         self.name, self.keys = name, keys

@@ -23,6 +23,7 @@ from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import nonnegative
 from mixle.stats.enumeration import moved, ranked, refuse
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.leaf import Rows
 from mixle.stats.refusals import LEAVE_OUT
 from mixle.stats.regions import region_points
@@ -175,7 +176,7 @@ class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
         low: float | None = None,
         high: float | None = None,
     ) -> None:
-        self.base, self.kept = base, Kept(allowed, forbidden, low, high)
+        self.base, self.kept = law_given(base, "Truncated"), Kept(allowed, forbidden, low, high)
         self.allowed, self.forbidden = self.kept.allowed, self.kept.forbidden
         self.low, self.high = self.kept.low, self.kept.high
         self.name, self.keys = name, keys
@@ -299,7 +300,10 @@ class TruncatedEstimator(WrappingEstimator):
         high: float | None = None,
         max_iter: int = 200,
     ) -> None:
-        self.base_estimator, self.kept = base_estimator, Kept(allowed, forbidden, low, high)
+        self.base_estimator, self.kept = (
+            estimator_given(base_estimator, "Truncated"),
+            Kept(allowed, forbidden, low, high),
+        )
         self.allowed, self.forbidden = self.kept.allowed, self.kept.forbidden
         self.low, self.high = self.kept.low, self.kept.high
         self.name, self.keys = name, keys

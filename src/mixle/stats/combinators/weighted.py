@@ -19,6 +19,7 @@ from mixle.stats.combinators.wrapping import (
     WrappingFactory,
 )
 from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.reading import read_numbers
 from mixle.stats.sums import block_sum, signed_suff_stat
 
@@ -144,7 +145,7 @@ class WeightedDistribution(SequenceEncodableProbabilityDistribution):
     _keyword_fields = ("name", "keys")
 
     def __init__(self, dist: Any, name: str | None = None, keys: Any = None) -> None:
-        self.dist, self.name, self.keys = dist, name, keys
+        self.dist, self.name, self.keys = law_given(dist, "Weighted"), name, keys
 
     def dist_to_encoder(self) -> WeightedEncoder:
         """Return the encoder."""
@@ -203,7 +204,7 @@ class WeightedEstimator(WrappingEstimator):
     part: ClassVar[str] = "estimator"
 
     def __init__(self, estimator: Any, name: str | None = None, keys: Any = None) -> None:
-        self.estimator, self.name, self.keys = estimator, name, keys
+        self.estimator, self.name, self.keys = estimator_given(estimator, "Weighted"), name, keys
 
     def accumulator_factory(self) -> WrappingFactory:
         """Return the factory."""

@@ -18,10 +18,14 @@ from mixle.stats.combinators.zero_share import (
     ZeroShareEstimator,
     share_of,
 )
-from mixle.stats.combinators.zeros import is_continuous, zero_rows
+from mixle.stats.combinators.zero_split import log_shares
+from mixle.stats.combinators.zeros import is_continuous, zero_densities, zero_rows
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import fraction
-from mixle.stats.sums import block_sum
+from mixle.stats.leaf import as_rows
+from mixle.stats.stacking.split import ZeroWeights
+from mixle.stats.stacking.statistic import OptionalWeights
+from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
     "ZeroInflatedAccumulator",
@@ -35,6 +39,8 @@ __all__ = [
 #: Share of the rows that are no zero which a start counts as structural ones too: a start that happens to keep no zero
 #: would set the share of structural zeros to 0, which EM never leaves.
 OPEN = 0.01
+#: Bases that stack: their zeros are added to the statistic when all rows have been seen.
+_STACKED = frozenset({"Geometric", "IntegerCategorical", "NegativeBinomial", "Poisson"})
 
 
 class ZeroInflatedEncoder(WrappingEncoder):
@@ -143,6 +149,23 @@ class ZeroInflatedDistribution(ZeroShareDistribution):
         """Return log(1 − π)."""
         return math.log1p(-self.pi) if self.pi < 1.0 else -math.inf
 
+    def split_terms(self, members: Sequence[Any]) -> np.ndarray:
+        """Return what K laws add to their base's log-density of rows that are not zero, and that of zeros (K, 2)."""
+        passed = np.array([member.log_passed for member in members])
+        zero = np.logaddexp(zero_densities([member.base for member in members]) + passed, log_shares(members))
+        return np.stack([passed, zero], axis=1)
+
+    def own_shares(self, members: Sequence[Any]) -> np.ndarray:
+        """Return the share of the zeros of K laws that is structural, shape (K,)."""
+        shares = log_shares(members)
+        with np.errstate(invalid="ignore"):
+            structural = np.minimum(np.exp(shares - self.split_terms(members)[:, 1]), 1.0)
+        return np.where(shares > -np.inf, structural, 0.0)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return how this part stacks over a component axis."""
+        return super().stack_node() if _stacks(self.base) else None
+
     def seq_log_density(self, x: WrappedRows) -> np.ndarray:
         """Return the log-densities, shape (n,)."""
         result = np.asarray(self.base.seq_log_density(x.rows.payload)) + self.log_passed
@@ -165,6 +188,10 @@ class ZeroInflatedDistribution(ZeroShareDistribution):
     def estimator(self, pseudo_count: float | None = None) -> ZeroInflatedEstimator:
         """Return the estimator; `pseudo_count` weighs the base as a prior, and structural zeros evenly."""
         return ZeroInflatedEstimator(self.base.estimator(pseudo_count), pseudo_count, self.name, self.keys)
+
+
+def _stacks(base: Any) -> bool:
+    return getattr(getattr(base, "leaf", None), "name", None) in _STACKED
 
 
 class ZeroInflatedSampler(DistributionSampler):
@@ -208,6 +235,7 @@ class ZeroInflatedEstimator(ZeroShareEstimator):
     (0.5519, 2.2316)
     """
 
+    kind = "ZeroInflated"
     _keyword_fields = ("pseudo_count", "name", "keys", "initial_inflation_probability")
 
     def __init__(
@@ -225,6 +253,27 @@ class ZeroInflatedEstimator(ZeroShareEstimator):
         """Return the factory."""
         factory = self.base_estimator.accumulator_factory()
         return WrappingFactory(ZeroInflatedAccumulator, factory, self.initial_inflation_probability, self.keys)
+
+    def split_statistics(
+        self, members: Sequence[Any], sums: tuple[OptionalWeights, Any], _: Any
+    ) -> tuple[ZeroWeights, Any]:
+        """Return the weights of K laws before there is a model, and the statistic of their bases."""
+        opened = OPEN * self.initial_inflation_probability
+        found, child = super().split_statistics(members, sums, _)
+        return found._replace(own=found.own + sums[0].present * opened), signed_suff_stat(child, 1.0 - opened)
+
+    def own_shares(self, members: Sequence[Any]) -> np.ndarray:
+        """Return the share of the zeros that K estimators take for structural in a start, shape (K,)."""
+        outside = as_rows(self.base_estimator.accumulator_factory().make().acc_to_encoder().seq_encode([0])).outside
+        unknown = outside is not None and bool(outside[0])
+        return np.full(len(members), 1.0 if unknown else self.initial_inflation_probability)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return how this part stacks over a component axis."""
+        if not _stacks(self.base_estimator):
+            return None
+        found = super().stack_node()
+        return found and (found[0], found[1]._replace(tag=self.initial_inflation_probability))
 
     def estimate(self, nobs: float | None, suff_stat: Any) -> ZeroInflatedDistribution:
         """Return the fitted distribution; the child is told the weight that is not structural."""

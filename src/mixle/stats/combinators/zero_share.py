@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from mixle.stats.combinators.wrapping import WrappingAccumulator, WrappingEstimator
+from mixle.stats.combinators.zero_split import ZeroSplit
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import fraction, nonnegative
 from mixle.stats.enumeration import moved, ranked, united
+from mixle.stats.given import estimator_given, law_given
 
 __all__ = ["ZeroShareAccumulator", "ZeroShareDistribution", "ZeroShareEstimator", "share_of"]
 
@@ -28,7 +30,7 @@ class ZeroShareAccumulator(WrappingAccumulator):
         return child, (zeros, total)
 
 
-class ZeroShareDistribution(SequenceEncodableProbabilityDistribution):
+class ZeroShareDistribution(ZeroSplit, SequenceEncodableProbabilityDistribution):
     """Law of a base and a probability of zeros that are not the base's.
 
     Parameters
@@ -43,12 +45,12 @@ class ZeroShareDistribution(SequenceEncodableProbabilityDistribution):
         Tying key of the whole.
     """
 
-    kind: ClassVar[str]
+    inside: ClassVar[str] = "base"
     _fields = ("base", "pi")
     _keyword_fields = ("name", "keys")
 
     def __init__(self, base: Any, pi: float, name: str | None = None, keys: Any = None) -> None:
-        self.base, self.pi = base, fraction(pi, f"pi of a {self.kind}")
+        self.base, self.pi = law_given(base, self.kind), fraction(pi, f"pi of a {self.kind}")
         self.name, self.keys = name, keys
 
     @property
@@ -67,7 +69,7 @@ class ZeroShareDistribution(SequenceEncodableProbabilityDistribution):
         return united([zero, moved(self.base.outcomes(), self.log_passed, lambda value: bool(value != 0))])
 
 
-class ZeroShareEstimator(WrappingEstimator):
+class ZeroShareEstimator(ZeroSplit, WrappingEstimator):
     """Estimator of a base and of the share of zeros that are not the base's.
 
     Parameters
@@ -82,10 +84,11 @@ class ZeroShareEstimator(WrappingEstimator):
         Tying key of the whole.
     """
 
+    inside: ClassVar[str] = "base_estimator"
     _fields = ("base_estimator",)
 
     def __init__(self, base_estimator: Any, pseudo_count: float | None, name: str | None, keys: Any) -> None:
-        self.base_estimator = base_estimator
+        self.base_estimator = estimator_given(base_estimator, self.kind)
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name, self.keys = name, keys
 

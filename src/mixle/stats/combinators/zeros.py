@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["counts", "is_continuous", "zero_density", "zero_rows"]
+from mixle.stats.together import all_densities
+
+__all__ = ["counts", "is_continuous", "zero_densities", "zero_density", "zero_rows"]
 
 #: Leaves whose density is a probability.
 _COUNTING = frozenset({"Bernoulli", "Binomial", "Categorical", "Geometric", "IntegerCategorical", "NegativeBinomial"})
@@ -47,6 +49,22 @@ def counts(dist: Any) -> bool:
 def is_continuous(dist: Any) -> bool:
     """Return whether `dist` is known to have a density over numbers."""
     return any(leaf is not None and leaf.name not in _COUNTING for leaf in _leaves(dist))
+
+
+def zero_densities(dists: Sequence[Any]) -> np.ndarray:
+    """Return `zero_density` of each of K laws of one kind, shape (K,).
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution, PoissonDistribution
+    >>> zero_densities([PoissonDistribution(2.0), PoissonDistribution(3.0)]).tolist()
+    [-2.0, -3.0]
+    >>> zero_densities([GaussianDistribution(0.0, 1.0)]).tolist()
+    [-inf]
+    """
+    if is_continuous(dists[0]):
+        return np.full(len(dists), -np.inf)
+    return all_densities(dists, dists[0].dist_to_encoder().seq_encode([0]))[:, 0]
 
 
 def zero_density(dist: Any) -> float:

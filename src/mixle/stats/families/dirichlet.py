@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import nonnegative, positive, vector
+from mixle.stats.domains import nonnegative, positive, shape_parameters
 from mixle.stats.kinds import LinearSums
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
 from mixle.stats.linear import VectorLeaf, prior_vector, with_prior
@@ -74,8 +74,8 @@ class DirichletDistribution(LeafDistribution):
     _fields = ("alpha",)
 
     def __init__(self, alpha: Any, name: str | None = None, keys: Any = None) -> None:
-        self.alpha = vector(alpha, "alpha of a Dirichlet")
-        if len(self.alpha) < 2 or not (self.alpha > 0.0).all():
+        self.alpha = shape_parameters(alpha, "alpha of a Dirichlet")
+        if len(self.alpha) < 2:
             raise ValueError(f"alpha of a Dirichlet must have two entries or more, all positive, is {alpha!r}")
         self.dim = len(self.alpha)
         self.log_constant = math.lgamma(float(self.alpha.sum())) - math.fsum(gammaln(self.alpha).tolist())

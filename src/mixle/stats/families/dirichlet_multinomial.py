@@ -24,6 +24,8 @@ __all__ = [
 
 #: Estimated shapes stay within these: beyond, the law is a multinomial to every digit a score holds.
 LARGEST = 1e8
+#: Most that n may be.
+MOST = 1 << 26
 
 
 class TailCounts(NamedTuple):
@@ -134,6 +136,8 @@ class DirichletMultinomialDistribution(LeafDistribution):
         if len(self.alpha) < 2 or not (self.alpha > 0.0).all():
             raise ValueError(f"alpha of a DirichletMultinomial must be two positive numbers or more, is {alpha!r}")
         self.n = whole(n, "n of a DirichletMultinomial", 1)
+        if self.n > MOST:
+            raise ValueError(f"n of a DirichletMultinomial must be at most {MOST}, not {n!r}: its statistic is a table")
         self.leaf = _DirichletMultinomial(len(self.alpha), self.n)
         self._finish(name, keys)
 

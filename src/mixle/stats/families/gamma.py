@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import finite, nonnegative, positive
+from mixle.stats.domains import finite, nonnegative, positive, shape_parameter
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
 from mixle.stats.number_sampler import NumberSampler
@@ -70,7 +70,7 @@ class GammaDistribution(LeafDistribution):
     _fields = ("k", "theta")
 
     def __init__(self, k: float, theta: float, name: str | None = None, keys: Any = None) -> None:
-        self.k = positive(k, "k of a Gamma")
+        self.k = shape_parameter(k, "k of a Gamma")
         self.theta = positive(theta, "theta of a Gamma")
         self._finish(name, keys)
 

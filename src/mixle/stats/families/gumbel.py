@@ -26,7 +26,7 @@ class _Gumbel(ExtremeLeaf):
         return [Column(-as_rows(payload).cut(start, stop).x)]
 
     def parameters(self, dist: Any) -> tuple[float, float]:
-        return 1.0 / dist.scale, -dist.loc
+        return 1.0 / max(dist.scale, 1e-300), -dist.loc
 
 
 class GumbelSampler(NumberSampler):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import positive
+from mixle.stats.domains import positive, shape_parameter
 from mixle.stats.families.gamma import LARGEST, SMALLEST, gamma_shape
 from mixle.stats.kinds import LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
@@ -62,7 +62,7 @@ class InverseGammaDistribution(LeafDistribution):
     _fields = ("alpha", "beta")
 
     def __init__(self, alpha: float, beta: float, name: str | None = None, keys: Any = None) -> None:
-        self.alpha = positive(alpha, "alpha of an InverseGamma")
+        self.alpha = shape_parameter(alpha, "alpha of an InverseGamma")
         self.beta = positive(beta, "beta of an InverseGamma")
         self._finish(name, keys)
 

@@ -68,6 +68,8 @@ class InverseGaussianDistribution(LeafDistribution):
     def __init__(self, mu: float, lam: float, name: str | None = None, keys: Any = None) -> None:
         self.mu = positive(mu, "mu of an InverseGaussian")
         self.lam = positive(lam, "lam of an InverseGaussian")
+        if not math.isfinite(self.lam / self.mu / self.mu):
+            raise ValueError(f"mu of an InverseGaussian is too small beside lam={lam!r} for its density, is {mu!r}")
         self._finish(name, keys)
 
     def sampler(self, seed: int | None = None) -> InverseGaussianSampler:

@@ -10,7 +10,7 @@ from mixle._limits import one_blas_thread
 from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import symmetric, with_ridge, within_bounds
-from mixle.stats.domains import dimension, nonnegative, positive, vector
+from mixle.stats.domains import dimension, nonnegative, positive, shape_parameter, vector
 from mixle.stats.families.student_t import expected_precision, log_student
 from mixle.stats.kinds import MatrixRows, forward_square
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
@@ -81,7 +81,7 @@ class MultivariateStudentTDistribution(LeafDistribution):
     _fields = ("dof", "loc", "shape")
 
     def __init__(self, dof: float, loc: Any, shape: Any, name: str | None = None, keys: Any = None) -> None:
-        self.dof = positive(dof, "dof of a MultivariateStudentT")
+        self.dof = shape_parameter(dof, "dof of a MultivariateStudentT")
         self.loc = vector(loc, "loc of a MultivariateStudentT")
         self.dim = len(self.loc)
         self.shape = symmetric(shape, self.dim, "shape of a MultivariateStudentT")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import finite, positive
+from mixle.stats.domains import finite, positive, shape_parameter
 from mixle.stats.leaf import LeafDistribution, Rows
 from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.scale_mixture import LocationLeaf, ReweightedEstimator, ReweightedSums
@@ -103,7 +103,7 @@ class StudentTDistribution(LeafDistribution):
     def __init__(
         self, df: float, loc: float = 0.0, scale: float = 1.0, name: str | None = None, keys: Any = None
     ) -> None:
-        self.df = positive(df, "df of a StudentT")
+        self.df = shape_parameter(df, "df of a StudentT")
         self.loc = finite(loc, "loc of a StudentT")
         self.scale = positive(scale, "scale of a StudentT")
         self._finish(name, keys)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.errors import VonMisesFitError
-from mixle.stats.domains import finite, nonnegative
+from mixle.stats.domains import finite, nonnegative, shape_parameter
 from mixle.stats.kinds import LOG_2PI, LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator
@@ -66,7 +66,9 @@ class VonMisesDistribution(LeafDistribution):
 
     def __init__(self, mu: float, kappa: float, name: str | None = None, keys: Any = None) -> None:
         self.mu = finite(mu, "mu of a VonMises")
-        self.kappa = nonnegative(kappa, "kappa of a VonMises")
+        self.kappa = (
+            0.0 if nonnegative(kappa, "kappa of a VonMises") == 0.0 else shape_parameter(kappa, "kappa of a VonMises")
+        )
         self._finish(name, keys)
 
     def sampler(self, seed: int | None = None) -> VonMisesSampler:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import RowError, VonMisesFisherFitError
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import nonnegative, vector
+from mixle.stats.domains import nonnegative, shape_parameter, vector
 from mixle.stats.kinds import LinearSums
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
 from mixle.stats.linear import VectorLeaf, prior_vector, with_prior
@@ -75,9 +75,10 @@ class VonMisesFisherDistribution(LeafDistribution):
     def __init__(self, mu: Any, kappa: float, name: str | None = None, keys: Any = None) -> None:
         self.mu = vector(mu, "mu of a VonMisesFisher")
         self.dim = len(self.mu)
-        if self.dim < 2 or abs(math.sqrt(math.fsum((self.mu * self.mu).tolist())) - 1.0) > SLACK:
+        if self.dim < 2 or abs(math.hypot(*self.mu.tolist()) - 1.0) > SLACK:
             raise ValueError(f"mu of a VonMisesFisher must have two entries or more and length one, is {mu!r}")
-        self.kappa = nonnegative(kappa, "kappa of a VonMisesFisher")
+        what = "kappa of a VonMisesFisher"
+        self.kappa = 0.0 if nonnegative(kappa, what) == 0.0 else shape_parameter(kappa, what)
         self.log_constant = -_log_partition(self.kappa, self.dim)
         self.leaf = _VonMisesFisher(self.dim)
         self._finish(name, keys)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -12,8 +11,9 @@ import numpy as np
 from mixle.stats.combinators.ignored import KeepsLength
 from mixle.stats.combinators.null import NullEstimator
 from mixle.stats.combinators.parts import fit_parts, is_latent
-from mixle.stats.contract import Column, parts_given
-from mixle.stats.domains import nonnegative
+from mixle.stats.contract import Column
+from mixle.stats.domains import nonnegative, whole
+from mixle.stats.given import estimator_given, estimators_given
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.hierarchical_accumulator import (
     HierarchicalFactory,
@@ -79,11 +79,13 @@ class HierarchicalMixtureEstimator(KeepsLength, SequenceModelEstimator):
         name: str | None = None,
         keys: tuple[Any, Any] | None = (None, None),
     ) -> None:
-        self.estimators = list(parts_given(estimators, "HierarchicalMixture"))
-        self.num_mixtures = operator.index(num_mixtures)
+        self.estimators = list(estimators_given(estimators, "HierarchicalMixture"))
+        self.num_mixtures = whole(num_mixtures, "num_mixtures", 1)
         if not self.estimators or self.num_mixtures < 1:
             raise ValueError("a hierarchical mixture needs at least one topic estimator and num_mixtures of at least 1")
-        self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
+        self.len_estimator = (
+            NullEstimator() if len_estimator is None else estimator_given(len_estimator, "HierarchicalMixture")
+        )
         self.len_dist = len_dist
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name = name

@@ -9,8 +9,9 @@ import numpy as np
 
 from mixle.stats.combinators.drawing import drawn_along, drawn_lengths, in_rows
 from mixle.stats.combinators.null import NullDistribution
-from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution, parts_given
+from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import probabilities
+from mixle.stats.given import law_given, laws_given
 from mixle.stats.latent.hierarchical_walk import HierarchicalWalk
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
 from mixle.stats.latent.mixture_encoder import mixture_encoder
@@ -63,7 +64,7 @@ class HierarchicalMixtureDistribution(SequenceEncodableProbabilityDistribution):
         name: str | None = None,
         keys: tuple[Any, Any] | None = (None, None),
     ) -> None:
-        self.topics = list(parts_given(topics, "HierarchicalMixture"))
+        self.topics = list(laws_given(topics, "HierarchicalMixture"))
         self.mixture_weights = probabilities(mixture_weights, "mixture_weights of a HierarchicalMixture")
         wanted, given = (len(self.mixture_weights), len(self.topics)), np.array(topic_weights, float)
         if given.shape != wanted:
@@ -71,7 +72,7 @@ class HierarchicalMixtureDistribution(SequenceEncodableProbabilityDistribution):
         rows = [probabilities(row, f"row {m} of topic_weights") for m, row in enumerate(given)]
         self.topic_weights = np.array(rows)
         self.topic_weights.setflags(write=False)
-        self.len_dist = NullDistribution() if len_dist is None else len_dist
+        self.len_dist = NullDistribution() if len_dist is None else law_given(len_dist, "HierarchicalMixture")
         self.name = name
         self.keys: tuple[Any, Any] = (None, None) if keys is None else (keys[0], keys[1])
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from mixle.stats.chain_priors import check_chain_prior
 from mixle.stats.combinators.null import NullDistribution
-from mixle.stats.contract import SequenceEncodableProbabilityDistribution, parts_given
+from mixle.stats.contract import SequenceEncodableProbabilityDistribution
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.domains import probabilities
+from mixle.stats.given import law_given, laws_given
 from mixle.stats.latent.hmm_chain import initial_law, not_built_in, terminal_mask, transition_laws
 from mixle.stats.latent.hmm_decode import decode, smooth
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
@@ -101,7 +102,7 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
     ) -> None:
         not_built_in(terminal_values=terminal_values)
         given = topics if topics is not None else components
-        self.topics = [] if given is None else list(parts_given(given, "HiddenMarkovModel"))
+        self.topics = [] if given is None else list(laws_given(given, "HiddenMarkovModel"))
         if not self.topics:
             raise ValueError("a hidden Markov model needs at least one law of an element: pass topics=")
         self.w = initial_law(weights if w is None else w)
@@ -115,7 +116,7 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
             raise ValueError(f"{states} states need as many laws of an element, got {len(self.topics)}")
         if self.taus is not None and self.taus.shape != wanted:
             raise ValueError(f"taus must have shape {wanted}, has {self.taus.shape}")
-        self.len_dist = NullDistribution() if len_dist is None else len_dist
+        self.len_dist = NullDistribution() if len_dist is None else law_given(len_dist, "HiddenMarkovModel")
         self.name, self.use_numba = name, use_numba
         self.keys: tuple[Any, Any, Any] = (None, None, None) if keys is None else (keys[0], keys[1], keys[2])
         self.set_prior(prior)

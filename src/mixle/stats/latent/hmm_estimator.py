@@ -11,8 +11,8 @@ import numpy as np
 from mixle.stats.chain_priors import chain_alphas, chain_log_density, chain_posterior, check_chain_prior, without
 from mixle.stats.combinators.null import NullEstimator
 from mixle.stats.combinators.parts import fit_parts, is_latent
-from mixle.stats.contract import parts_given
 from mixle.stats.domains import nonnegative
+from mixle.stats.given import estimator_given, estimators_given
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.hmm import HiddenMarkovModelDistribution
 from mixle.stats.latent.hmm_accumulator import HiddenMarkovFactory, as_statistics
@@ -84,10 +84,12 @@ class HiddenMarkovEstimator(SequenceModelEstimator):
         terminal_states: Sequence[int] | None = None,
         suff_stat: Any = None,
     ) -> None:
-        self.estimators = list(parts_given(estimators, "HiddenMarkovModel"))
+        self.estimators = list(estimators_given(estimators, "HiddenMarkovModel"))
         if not self.estimators:
             raise ValueError("a hidden Markov model needs at least one estimator of its elements")
-        self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
+        self.len_estimator = (
+            NullEstimator() if len_estimator is None else estimator_given(len_estimator, "HiddenMarkovModel")
+        )
         pair = pseudo_count if isinstance(pseudo_count, (tuple, list)) else (pseudo_count, pseudo_count)
         self.pseudo_count = tuple(None if c is None else nonnegative(c, "pseudo_count") for c in pair)
         self.name, self.use_numba, self.steady_state_init = name, use_numba, bool(steady_state_init)

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.combinators.fields import FieldsEncoder, plain_list
-from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution, parts_given
+from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import probabilities
+from mixle.stats.given import laws_given
 from mixle.stats.latent.joint_walk import JointWalk
 from mixle.stats.latent.mixture_encoder import mixture_encoder
 
@@ -68,8 +69,8 @@ class JointMixtureDistribution(SequenceEncodableProbabilityDistribution):
         name: str | None = None,
         joint_weights: Any = None,
     ) -> None:
-        self.components1 = list(parts_given(components1, "JointMixture"))
-        self.components2 = list(parts_given(components2, "JointMixture"))
+        self.components1 = list(laws_given(components1, "JointMixture"))
+        self.components2 = list(laws_given(components2, "JointMixture"))
         shape = (len(self.components1), len(self.components2))
         if not all(shape):
             raise ValueError("a joint mixture needs at least one component for each half")

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.combinators.parts import is_latent
-from mixle.stats.contract import Column, ParameterEstimator, parts_given
+from mixle.stats.contract import Column, ParameterEstimator
 from mixle.stats.domains import nonnegative
+from mixle.stats.given import estimators_given
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.joint_mixture import JointMixtureDistribution
 from mixle.stats.latent.joint_mixture_accumulator import (
@@ -63,8 +64,8 @@ class JointMixtureEstimator(ParameterEstimator):
         keys: tuple[Any, Any, Any] | None = (None, None, None),
         name: str | None = None,
     ) -> None:
-        self.estimators1 = list(parts_given(estimators1, "JointMixture"))
-        self.estimators2 = list(parts_given(estimators2, "JointMixture"))
+        self.estimators1 = list(estimators_given(estimators1, "JointMixture"))
+        self.estimators2 = list(estimators_given(estimators2, "JointMixture"))
         shape = (len(self.estimators1), len(self.estimators2))
         if not all(shape):
             raise ValueError("a joint mixture needs at least one estimator for each half")

@@ -9,8 +9,9 @@ import numpy as np
 
 from mixle.stats.combinators.drawing import counted, drawn_along, drawn_lengths
 from mixle.stats.combinators.null import NullDistribution
-from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution, parts_given
-from mixle.stats.domains import positive, vector
+from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
+from mixle.stats.domains import positive, shape_parameters
+from mixle.stats.given import law_given, laws_given
 from mixle.stats.latent.hmm_chain import not_built_in
 from mixle.stats.latent.lda_documents import Documents, LDADataEncoder
 from mixle.stats.latent.lda_inference import TopicWalk, row_sum
@@ -80,14 +81,14 @@ class LDADistribution(SequenceEncodableProbabilityDistribution):
         keys: tuple[Any, Any] | None = (None, None),
     ) -> None:
         not_built_in(fit_diagnostics=fit_diagnostics)
-        self.topics = list(parts_given(topics, "LDA"))
-        self.alpha = vector(alpha, "alpha of an LDA")
-        if not self.topics or len(self.alpha) != len(self.topics) or not (self.alpha > 0.0).all():
+        self.topics = list(laws_given(topics, "LDA"))
+        self.alpha = shape_parameters(alpha, "alpha of an LDA")
+        if not self.topics or len(self.alpha) != len(self.topics):
             raise ValueError(
                 f"alpha of an LDA of {len(self.topics)} topics must be as many numbers > 0, is {alpha!r:.80}"
             )
         self.alpha.setflags(write=False)
-        self.len_dist = NullDistribution() if len_dist is None else len_dist
+        self.len_dist = NullDistribution() if len_dist is None else law_given(len_dist, "LDA")
         self.gamma_threshold = positive(gamma_threshold, "gamma_threshold")
         self.max_gamma_iter = int(positive(max_gamma_iter, "max_gamma_iter"))
         self.name = name

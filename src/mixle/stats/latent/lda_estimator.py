@@ -10,9 +10,9 @@ import numpy as np
 
 from mixle.stats.combinators.null import NullEstimator
 from mixle.stats.combinators.parts import fit_parts, is_latent
-from mixle.stats.contract import parts_given
 from mixle.stats.domains import nonnegative, positive, vector
 from mixle.stats.families.dirichlet import LARGEST, SMALLEST, dirichlet_shapes
+from mixle.stats.given import estimator_given, estimators_given
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.lda import LDADistribution
 from mixle.stats.latent.lda_accumulator import LDAAccumulatorFactory, LDAStatistics
@@ -86,10 +86,10 @@ class LDAEstimator(SequenceModelEstimator):
         max_alpha_iter: int = 1000,
         name: str | None = None,
     ) -> None:
-        self.estimators = list(parts_given(estimators, "LDA"))
+        self.estimators = list(estimators_given(estimators, "LDA"))
         if not self.estimators:
             raise ValueError("an LDA needs at least one estimator of a topic")
-        self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
+        self.len_estimator = NullEstimator() if len_estimator is None else estimator_given(len_estimator, "LDA")
         self.suff_stat = None if suff_stat is None else vector(suff_stat, "suff_stat")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.fixed_alpha = None if fixed_alpha is None else vector(fixed_alpha, "fixed_alpha")

@@ -14,11 +14,11 @@ from mixle.stats.contract import (
     DistributionSampler,
     ParameterEstimator,
     SequenceEncodableProbabilityDistribution,
-    parts_given,
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp, axis_of
 from mixle.stats.domains import fraction, nonnegative, probabilities
 from mixle.stats.enumeration import mixed
+from mixle.stats.given import estimators_given, laws_given
 from mixle.stats.keys import has_keys
 from mixle.stats.kinds import log_or_floor
 from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
@@ -78,7 +78,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         keys: tuple[Any, Any] | None = (None, None),
         prior: Any = None,
     ) -> None:
-        self.components = list(parts_given(components, "Mixture"))
+        self.components = list(laws_given(components, "Mixture"))
         if not self.components:
             raise ValueError("a mixture needs at least one component")
         given = w if w is not None else weights
@@ -247,7 +247,7 @@ class MixtureEstimator(ParameterEstimator):
         robust: bool = False,
         init: str | None = None,
     ) -> None:
-        self.estimators = list(parts_given(estimators, "Mixture"))
+        self.estimators = list(estimators_given(estimators, "Mixture"))
         count = len(self.estimators)
         if not count:
             raise ValueError("a mixture needs at least one component estimator")

@@ -21,6 +21,10 @@ class _ProbabilisticPCA(FullNormalLeaf):
     name: ClassVar[str] = "ProbabilisticPCA"
 
 
+#: Covariances are below this.
+LARGEST = 1e300
+
+
 class ProbabilisticPCADistribution(LeafDistribution):
     """Normal law of a vector ``w z + mu + noise``: z of q standard normal numbers, noise of variance sigma2.
 
@@ -62,7 +66,10 @@ class ProbabilisticPCADistribution(LeafDistribution):
             )
         if not np.isfinite(self.w).all():
             raise ValueError("w of a ProbabilisticPCA must be finite")
-        self.covar = self.w @ self.w.T + self.sigma2 * np.eye(self.dim)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.covar = self.w @ self.w.T + self.sigma2 * np.eye(self.dim)
+        if not np.abs(self.covar).max() < LARGEST:
+            raise ValueError(f"w and sigma2 of a ProbabilisticPCA must give a covariance below {LARGEST}")
         self.covar = 0.5 * (self.covar + self.covar.T)
         self.chol = cholesky(self.covar, "the covariance of a ProbabilisticPCA")
         for array in (self.w, self.covar, self.chol):

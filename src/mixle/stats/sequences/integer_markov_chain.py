@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,8 @@ from mixle.errors import NonGenerativeIntegerMarkovChainError
 from mixle.stats.combinators.ignored import IgnoredEstimator
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
-from mixle.stats.domains import nonnegative, probabilities
+from mixle.stats.domains import nonnegative, probabilities, whole
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.sequences.integer_counts import (
     IntegerChains,
     IntegerMarkovChainEncoder,
@@ -34,11 +35,11 @@ MOST = 1 << 26
 
 
 def _shape(num_values: Any, lag: Any) -> tuple[int, int]:
-    values, memory = operator.index(num_values), operator.index(lag)
-    if values < 1 or memory < 1:
-        raise ValueError(f"num_values and lag are at least 1, not {values} and {memory}")
-    if values ** (memory + 1) > MOST:
-        raise ValueError(f"num_values={values}, lag={memory} need a table of {values ** (memory + 1)} probabilities")
+    values, memory = whole(num_values, "num_values", 1), whole(lag, "lag", 1)
+    if values > 1 and (memory + 1) * math.log2(values) > math.log2(MOST):
+        raise ValueError(
+            f"num_values={values}, lag={memory} need a table of more than {MOST} probabilities; pass fewer, or lag=1"
+        )
     return values, memory
 
 
@@ -91,7 +92,7 @@ class IntegerMarkovChainDistribution(SequenceEncodableProbabilityDistribution):
         self.cond_dist = np.array([probabilities(row, f"row {i} of cond_dist") for i, row in enumerate(given)])
         self.cond_dist.setflags(write=False)
         self.init_dist = NullDistribution() if init_dist is None else init_dist
-        self.len_dist = NullDistribution() if len_dist is None else len_dist
+        self.len_dist = NullDistribution() if len_dist is None else law_given(len_dist, "IntegerMarkovChain")
         self.name, self.keys = name, keys
 
     def dist_to_encoder(self) -> IntegerMarkovChainEncoder:
@@ -228,7 +229,9 @@ class IntegerMarkovChainEstimator(ParameterEstimator):
     ) -> None:
         self.num_values, self.lag = _shape(num_values, lag)
         self.init_estimator = NullEstimator() if init_estimator is None else init_estimator
-        self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
+        self.len_estimator = (
+            NullEstimator() if len_estimator is None else estimator_given(len_estimator, "IntegerMarkovChain")
+        )
         self.init_dist, self.len_dist = init_dist, len_dist
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name, self.keys = name, keys

@@ -16,6 +16,7 @@ from mixle.stats.combinators.ragged import RaggedRows
 from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import nonnegative, probabilities
 from mixle.stats.families.categorical import CategoricalDistribution
+from mixle.stats.given import estimator_given, law_given
 from mixle.stats.sequences.markov_counts import MarkovChainEncoder, MarkovChainFactory, MarkovChainStatistics
 from mixle.stats.sequences.markov_counts import neighbours as neighbours_of
 from mixle.stats.sequences.paths import check_length_nobs, draw_paths, laws_of_counts
@@ -87,7 +88,7 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
         self.transition_laws = np.array(rows).reshape(len(rows), len(rows))
         self.init_prob_map = {s: float(p) for s, p in zip(self.states, self.initial_law, strict=True)}
         self.transition_map = {s: dict(zip(self.states, row, strict=True)) for s, row in self._rows()}
-        self.len_dist = NullDistribution() if len_dist is None else len_dist
+        self.len_dist = NullDistribution() if len_dist is None else law_given(len_dist, "MarkovChain")
         self.default_value, self.name, self.keys = 0.0, name, keys
         self.set_prior(prior)
 
@@ -234,7 +235,7 @@ class MarkovChainEstimator(ParameterEstimator):
         self.levels = None if levels is None else tuple(dict.fromkeys(levels))
         if self.levels == ():
             raise ValueError("levels of a MarkovChain lists no label; leave it out to take the labels of the data")
-        self.len_estimator = NullEstimator() if len_estimator is None else len_estimator
+        self.len_estimator = NullEstimator() if len_estimator is None else estimator_given(len_estimator, "MarkovChain")
         self.name, self.keys = name, keys
         self.suff_stat = None if suff_stat is None else (dict(suff_stat[0]), dict(suff_stat[1]))
         self.prior = check_label_prior(prior)

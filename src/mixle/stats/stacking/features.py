@@ -11,6 +11,7 @@ from mixle.stats.precision import FLOAT64, Working
 from mixle.stats.stacking.frame import Frame
 from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.plan import DENSE_LABELS, Attached, Plan
+from mixle.stats.stacking.split import classes_of
 from mixle.stats.sums import BLOCK
 
 __all__ = ["Features", "aligned", "product"]
@@ -100,6 +101,7 @@ class Features:
         self._sized = sizes_wanted()
         self.plan, self.frame, self.dense_labels = plan, frame, dense_labels
         self.parts = {part.slot.index: part for part in attached}
+        self.classes = classes_of(attached)
         self.first_code: dict[int, int] = {}
         self.strangers: dict[int, tuple[Any, ...]] = {}
         total = 0

@@ -17,6 +17,7 @@ from mixle.stats.kinds import CodeCounts, LinearSums, seen_labels
 from mixle.stats.stacking.features import Features, fill_pairs, tiles
 from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.natural import sparse_labels
+from mixle.stats.stacking.split import ClassSums
 from mixle.stats.stacking.statistic import OptionalWeights, ShellWeights, StackedStatistic
 from mixle.stats.sums import Moments
 
@@ -54,6 +55,7 @@ class Gather:
         self.direct, self.centres = direct or [], centres or {}
         self.own = {(index, k): _Scatter(features, index) for _, index, k in self.direct}
         self.flagged: dict[int, np.ndarray] = {}
+        self.classes = {index: ClassSums(found) for index, found in features.classes.items()}
 
     def add(self, start: int, stop: int, block: np.ndarray | None, r: np.ndarray) -> None:
         """Add a block of rows; `block` is its feature block if that is still standing."""
@@ -68,6 +70,8 @@ class Gather:
                 block = self.features.fill(start, stop, g)
                 for a, b in tiles(len(group)):
                     self.sums[group[a:b]] += r[group[a:b]] @ block.T
+        for classes in self.classes.values():
+            classes.add(start, stop, r)
         for index, counts in self.strangers.items():
             rows_of, which = self.features.strangers_of(index, start, stop)
             for k in range(self.count if len(which) else 0):
@@ -177,7 +181,7 @@ class Gather:
             kind, index = slot.node.kind, slot.index
             if kind == "general":
                 slots.append(general[index])
-            elif kind == "optional":
+            elif kind in ("optional", "split"):
                 row = self.plan.gates[index]
                 slots.append(OptionalWeights(self.sums[:, row + 1].copy(), self.sums[:, row].copy()))
             elif kind == "shell":
@@ -186,6 +190,10 @@ class Gather:
                 slots.append(self._counts(index))
             else:
                 slots.append(self._numbers(kind, index, self.sums[:, self.plan.gate_row(slot)].copy()))
+        for slot in self.plan.slots:
+            if slot.node.kind == "split":
+                members, here = slot.node.members, slice(slot.index, slot.index + 2)
+                slots[here] = members[0].split_statistics(members, slots[here], self.classes.get(slot.index))
         return StackedStatistic(self.sums[:, 0].copy(), tuple(slots), tree)
 
     def _numbers(self, kind: str, index: int, weight: np.ndarray) -> Any:

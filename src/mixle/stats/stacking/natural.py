@@ -53,6 +53,7 @@ class Natural:
         self.dense[:, 0] = log_weights
         self._optionals()
         self._shells()
+        self._splits()
         self._squares()
         self._linear()
         self.direct: list[tuple[int, int, int]] = []
@@ -75,6 +76,12 @@ class Natural:
         for slot in self.plan.slots:
             if slot.node.kind == "shell":
                 self._add(slot, np.array([dist.log_constant for dist in self.members[slot.index]]))
+
+    def _splits(self) -> None:
+        for slot in self.plan.slots:
+            if slot.node.kind == "split":
+                row, members = self.plan.gates[slot.index], self.members[slot.index]
+                self.dense[:, row : row + 2] += np.maximum(members[0].split_terms(members), LOG_ZERO)
 
     def _squares(self) -> None:
         first, count = self.plan.first_square, self.plan.columns
@@ -135,6 +142,7 @@ class Natural:
             table[:, stop : stop + len(strangers)] = leaf.log_tables(members, strangers)
         self.table = table
         self._by_label = self._rounded(np.concatenate([table.T, np.zeros((1, self.count))]))
+        self._classed = bool(features.classes)
         full = np.concatenate([self.dense, table], axis=1) if features.dense_labels else self.dense
         self.by_group = [self._rounded(full[group]) for group in self.frame.groups]
 
@@ -161,6 +169,8 @@ class Natural:
             self._substitute(features, index, k, start, stop, out)
         if not features.dense_labels:
             self._sparse(features, start, stop, out)
+        for classes in features.classes.values():
+            classes.score(start, stop, out, self.precision.log_zero)
         for index, terms in self._open.items():
             laid: Any = features.parts[index]
             a, b, where = laid.span(start, stop)
@@ -169,7 +179,7 @@ class Natural:
     @property
     def whole(self) -> bool:
         """Whether a product and a table say all about the log-densities."""
-        return len(self.frame.groups) == 1 and not self.direct and not self._open
+        return len(self.frame.groups) == 1 and not (self.direct or self._open or self._classed)
 
     def by_label(self) -> np.ndarray | None:
         """Return log-densities plus log weights of each label (K, L) where rows hold one label and nothing else.

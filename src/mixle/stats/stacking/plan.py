@@ -1,8 +1,8 @@
 """Which row of the feature block belongs to which slot.
 
-The feature block is features × rows. Its first row is ones; then come the gates of optionals (present, missing), the
-centred columns of all square slots, their squares, the features of linear slots, and for each quadratic slot its
-transformed columns and their products. Labels come last, one-hot when they are few.
+The feature block is features × rows. Its first row is ones; then come the gates of optionals and splits (present,
+missing), the centred columns of all square slots, their squares, the features of linear slots, and for each quadratic
+slot its transformed columns and their products. Labels come last, one-hot when they are few.
 """
 
 from __future__ import annotations
@@ -21,12 +21,16 @@ DENSE_LABELS = 24
 
 
 class Attached(NamedTuple):
-    """A slot's part of one chunk: encoded rows (or a general payload) and their positions in the chunk."""
+    """A slot's part of one chunk: encoded rows (or a general payload) and their positions in the chunk.
+
+    Of a split these are the positions of the rows that its law sees; `around` are those of all its rows, None for all.
+    """
 
     slot: Slot
     rows: Rows | None
     payload: Any
     present: np.ndarray | None
+    around: np.ndarray | None = None
 
     def span(self, start: int, stop: int) -> tuple[int, int, Any]:
         """Return the own rows that lie in chunk rows ``start:stop`` and their columns relative to `start`."""
@@ -39,17 +43,25 @@ class Attached(NamedTuple):
 def attach(slots: tuple[Slot, ...], payload: Any) -> tuple[Attached, ...]:
     """Return each slot's part of an encoded chunk."""
     result: list[Attached] = []
+    inner: dict[tuple[int, ...], tuple[Any, np.ndarray | None]] = {}
     for slot in slots:
         part, present = payload, None
-        for step in slot.path:
+        for depth, step in enumerate(slot.path):
             if step >= 0:
                 part = part[step]
+            elif step == -3:
+                part, present = inner[slot.path[: depth + 1]]
             else:
                 kept = part.rows if step == -2 else part
                 present = _inner(present, kept.present)
                 part = kept.payload
         if slot.node.kind == "optional":
             result.append(Attached(slot, None, part, _inner(present, part.present)))
+        elif slot.node.kind == "split":
+            handed, positions = slot.node.members[0].split_rows(part)
+            inside = _inner(present, positions)
+            inner[*slot.path, -3] = handed, inside
+            result.append(Attached(slot, None, part, inside, present))
         elif slot.node.kind == "shell":
             rows = slot.node.members[0].shell_rows(part)
             result.append(Attached(slot, rows, part, present))
@@ -74,7 +86,7 @@ class Plan:
         self.slots, self.widths = slots, widths
         row = 1
         self.gates: dict[int, int] = {}
-        for slot in self._of("optional"):
+        for slot in self._of("optional", "split"):
             self.gates[slot.index] = row
             row += 2
         self.first_square = row
@@ -97,8 +109,8 @@ class Plan:
         self.codes = self._of("code")
         self.general = self._of("general")
 
-    def _of(self, kind: str) -> list[Slot]:
-        return [slot for slot in self.slots if slot.node.kind == kind]
+    def _of(self, *kinds: str) -> list[Slot]:
+        return [slot for slot in self.slots if slot.node.kind in kinds]
 
     def gate_row(self, slot: Slot) -> int:
         """Return the feature row that is one where the slot has a value."""

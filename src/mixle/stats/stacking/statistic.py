@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.stats.kinds import CodeCounts, LinearSums
-from mixle.stats.stacking.tree import Node, leaf_named
+from mixle.stats.stacking.split import CensoredWeights, ZeroWeights
+from mixle.stats.stacking.tree import STACKABLE, Node, leaf_named
 from mixle.stats.sums import Moments, signed_suff_stat
 
 __all__ = ["OptionalWeights", "ShellWeights", "StackedStatistic", "member", "merge_stacked"]
@@ -50,7 +51,7 @@ class StackedStatistic(NamedTuple):
         Weight of each component.
     slots : tuple
         Statistic of each slot over all components: `Moments`, `LinearSums`, `CodeCounts`, `OptionalWeights`,
-        `ShellWeights`, or for a general slot the tuple of its K members' values.
+        `ShellWeights`, that of a split, or for a general slot the tuple of its K members' values.
     tree : tuple
         The common tree as nested tuples of strings.
     """
@@ -70,7 +71,7 @@ class StackedStatistic(NamedTuple):
     @property
     def finite(self) -> bool:
         """Return whether no sum has overflowed."""
-        kinds = (Moments, LinearSums, OptionalWeights, ShellWeights)
+        kinds = (Moments, LinearSums, *_WEIGHTS, ZeroWeights)
         slots = [part for slot in self.slots if isinstance(slot, kinds) for part in slot]
         return all(np.isfinite(part).all() for part in (self.counts, *slots))
 
@@ -80,12 +81,16 @@ class StackedStatistic(NamedTuple):
         return tuple(_child(self.tree, iter(self.slots), k) for k in range(len(self.counts)))
 
 
+_WEIGHTS = (OptionalWeights, ShellWeights)
+_SPLITS = (ZeroWeights, CensoredWeights)
+
+
 def _copied(slot: Any) -> Any:
-    if isinstance(slot, Moments):
+    if isinstance(slot, (Moments, *_SPLITS)):
         return slot.copy()
     if isinstance(slot, CodeCounts):
         return CodeCounts(slot.labels, slot.counts.copy())
-    if isinstance(slot, (LinearSums, OptionalWeights, ShellWeights)):
+    if isinstance(slot, (LinearSums, *_WEIGHTS)):
         return type(slot)(*(part.copy() for part in slot))
     return deepcopy(slot)
 
@@ -115,12 +120,23 @@ def _child(tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
         child = _child(tree[1], slots, k)
         return ((float(weights.missing[k]), float(weights.present[k])), child)
     stat = next(slots)
+    if kind == "split":
+        return stat.layout(_split_child(stat, tree[2], slots, k), k)
     if kind == "shell":
         return shell_layout(tree[1])(1, _child(tree[2], slots, k), float(stat.weight[k]), 0.0)
     if kind == "general":
         return stat[k]
     leaf = leaf_named(tree[1])
     return leaf.to_value(leaf.member(member(stat, k)))
+
+
+def _split_child(split: Any, tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
+    """Return the value of the law inside of a split, with what is expected of the rows that it has not seen."""
+    if tree[0] not in STACKABLE:
+        return _child(tree, slots, k)
+    leaf, stat = leaf_named(tree[1]), next(slots)
+    own, more = leaf.member(member(stat, k)), split.expected(leaf, k)
+    return leaf.to_value(own if more is None else leaf.merge(own, more))
 
 
 @cache
@@ -138,10 +154,10 @@ def merge_stacked(a: StackedStatistic, b: StackedStatistic, nodes: tuple[Node, .
 
 
 def _merge_slot(x: Any, y: Any, node: Node) -> Any:
-    if node.kind == "optional":
-        return OptionalWeights(x.missing + y.missing, x.present + y.present)
-    if node.kind == "shell":
-        return ShellWeights(x.weight + y.weight)
+    if isinstance(x, _SPLITS):
+        return x.plus(y, node.children[0].leaf)
+    if isinstance(x, _WEIGHTS):
+        return type(x)(*(a + b for a, b in zip(x, y, strict=True)))
     if node.leaf is not None:
         return node.leaf.merge(x, y)
     merged = []

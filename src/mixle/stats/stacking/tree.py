@@ -1,8 +1,8 @@
 """The common shape of K models, flattened to slots.
 
-K models whose trees of composites, optionals, shells and leaves agree are *stacked*: each position of the tree is one
-slot for all K of them. Where they differ, or where a family brings its own accumulator, the slot is *general* and its
-K members are called one by one.
+K models whose trees of composites, optionals, shells, splits and leaves agree are *stacked*: each position of the tree
+is one slot for all K of them. Where they differ, or where a family brings its own accumulator, the slot is *general*
+and its K members are called one by one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ from mixle.stats.leaf import Leaf
 __all__ = ["Node", "Shell", "Slot", "flatten", "leaf_named", "signature", "unify"]
 
 STACKABLE = frozenset({"square", "quadratic", "linear", "code"})
+#: What a split may stand around.
+SINGLE = STACKABLE | {"optional", "shell"}
 
 
 class Shell(NamedTuple):
-    """What stands around one law without adding to the features: a term for each row, and one for each component.
+    """What stands around one law without adding to its features.
+
+    A *shell* adds a term for each row, and one for each component. A *split* hands its law some of the rows and scores
+    the others by itself.
 
     Attributes
     ----------
     name : str
-        The combinator, whose statistic is ``(1, child's, weight, 0)``.
+        The combinator. The statistic of a shell is ``(1, child's, weight, 0)``.
     tag : object
         What has to be equal of all components.
     child : object
@@ -38,7 +43,7 @@ class Shell(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A position of the common tree: `kind` is composite, optional, null, shell, general, or the kind of a leaf."""
+    """A position of the common tree: `kind` is composite, optional, null, shell, split, general, or that of a leaf."""
 
     kind: str
     leaf: Leaf | None
@@ -58,9 +63,10 @@ class Slot:
     node : Node
         What stands there.
     gate : int
-        Slot of the innermost optional around it, -1 without one.
+        Slot of the innermost optional or split around it, -1 without one.
     path : tuple of int
-        Way to its payload: the child's position in composites, -1 through an optional, -2 through a shell.
+        Way to its payload: the child's position in composites, -1 through an optional, -2 through a shell, -3
+        through a split.
     """
 
     index: int
@@ -84,11 +90,12 @@ def unify(members: Sequence[Any]) -> Node:
         return Node("null", None, (), everyone)
     elif kind == "optional":
         return Node("optional", None, (unify([data for _, data in described]),), everyone)
-    elif kind == "shell":
+    elif kind in ("shell", "split"):
         shells = [data for _, data in described]
         child = unify([shell.child for shell in shells])
-        if child.kind != "general" and all(shell[:2] == first[:2] for shell in shells):
-            return Node("shell", None, (child,), everyone, first)
+        fits = child.kind in SINGLE if kind == "split" else child.kind != "general"
+        if fits and all(shell[:2] == first[:2] for shell in shells):
+            return Node(kind, None, (child,), everyone, first)
     elif kind == "composite" and len({len(data) for _, data in described}) == 1:
         children = tuple(unify(position) for position in zip(*(data for _, data in described), strict=True))
         return Node("composite", None, children, everyone)
@@ -122,6 +129,9 @@ def _walk(
     elif node.kind == "shell":
         yield node, gate, path
         yield from _walk(node.children[0], gate, (*path, -2), slots)
+    elif node.kind == "split":
+        yield node, gate, path
+        yield from _walk(node.children[0], len(slots) - 1, (*path, -3), slots)
     elif node.kind != "null":
         yield node, gate, path
 

@@ -121,8 +121,8 @@ def _linear(theirs: Sequence[Any], sizes: Sequence[Any]) -> Check:
     return check
 
 
-def _gates(theirs: Sequence[Any], _: Sequence[Any]) -> Check:
-    wanted = {name: _field(theirs, name)[:, 0] for name in theirs[0]._fields}
+def _gates(theirs: Sequence[Any], _: Sequence[Any], names: tuple[str, ...] | None = None) -> Check:
+    wanted = {name: _field(theirs, name)[:, 0] for name in names or theirs[0]._fields}
 
     def check(ours: Sequence[Any]) -> Iterator[Terms]:
         for name, total in wanted.items():
@@ -187,6 +187,8 @@ _CHECKS: dict[str, Callable[[Sequence[Any], Sequence[Any]], Check]] = {
     "LinearSums": _linear,
     "OptionalWeights": _gates,
     "ShellWeights": _gates,
+    "CensoredWeights": functools.partial(_gates, names=("exact", "censored")),
+    "ZeroWeights": functools.partial(_gates, names=("weight", "zeros")),  # what is expected depends on the model
     "CodeCounts": _codes,
     "Moments": _moments,
 }
@@ -200,7 +202,7 @@ def form(statistic: Any) -> tuple[Any, ...]:
         if kind == "CodeCounts":
             found += slot.labels, slot.counts.shape
         elif kind in _CHECKS:
-            found += map(np.shape, slot)
+            found += (np.shape(part) for part in slot if isinstance(part, np.ndarray))
     return tuple(found)
 
 
