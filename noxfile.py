@@ -27,6 +27,8 @@ TOOLS = ("mypy", "nox", "ruff")
 NOTHING_COLLECTED = 5
 #: Packages of `mixle.utils.parallel` of which the tests run every line and branch.
 COVERED = ("folding", "observing", "planning", "policies")
+#: pytest compiles test modules, and ours, on its own: what one process made, the others read.
+COMPILED = {"PYTHONDONTWRITEBYTECODE": None}
 
 
 def name_of(requirement: str) -> str:
@@ -82,7 +84,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Test the built wheel, all but measurements and foreign engines."""
     install_wheel(session)
-    session.run("pytest", "-n", "logical", "-m", "not bench and not engines", *session.posargs)
+    session.run("pytest", "-n", "logical", "-m", "not bench and not engines", *session.posargs, env=COMPILED)
 
 
 @nox.session(default=False)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -68,10 +69,11 @@ BOUND = "a score is a lower bound of the log-density, each E-step's own: it sums
 
 
 def model(name: str) -> Callable[[Callable[[], Model]], Callable[[], Model]]:
-    """Enter a factory in the table."""
+    """Enter a factory in the table; what it makes is made once, and everybody gets a list of rows of his own."""
 
     def enter(factory: Callable[[], Model]) -> Callable[[], Model]:
-        MODELS[name] = factory
+        made = cache(factory)
+        MODELS[name] = lambda: replace(made(), rows=list(made().rows))
         return factory
 
     return enter

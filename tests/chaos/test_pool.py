@@ -16,6 +16,7 @@ import numpy as np
 import pool_support as support
 import psutil
 import pytest
+from leaks import FULL
 from pool_support import apply, source
 
 from mixle.errors import BackendError, HandleClosed, RoundLosses, RowError, WorkerLost
@@ -608,7 +609,7 @@ def test_many_pools_leave_nothing():
 
     cycle(True)
     fds, threads, processes = descriptors(), threading.active_count(), family()
-    for i in range(50):
+    for i in range(500 if FULL else 12):
         cycle(i % 5 == 0)
     assert (descriptors(), threading.active_count(), family()) == (fds, threads, processes)
 

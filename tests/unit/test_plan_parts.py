@@ -386,11 +386,12 @@ def test_what_was_frozen_before_stays_frozen():
         with forecast._settled():
             assert gc.get_freeze_count() == frozen
         assert gc.get_freeze_count() == frozen
-    finally:
         gc.unfreeze()
-    with forecast._settled():
-        assert gc.get_freeze_count() > 0
-    assert gc.get_freeze_count() == 0
+        with forecast._settled():
+            assert gc.get_freeze_count() > 0
+        assert gc.get_freeze_count() == 0
+    finally:
+        gc.freeze()  # as the session has it
 
 
 def test_rows_are_measured_by_the_encoder_of_model_or_estimator():

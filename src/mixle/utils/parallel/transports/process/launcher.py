@@ -28,7 +28,7 @@ __all__ = ["BOOT", "main", "receive", "send"]
 
 # sys.path comes first: an editable or a changed path may be the only way to this package.
 BOOT = (
-    "import marshal,os,sys;sys.path[:]=marshal.loads(os.read(int(sys.argv[1]),1<<20));"
+    "import gc,marshal,os,sys;gc.disable();sys.path[:]=marshal.loads(os.read(int(sys.argv[1]),1<<20));"
     "from mixle.utils.parallel.transports.process.launcher import main;main(int(sys.argv[1]),int(sys.argv[2]))"
 )
 CORE = ("numpy", "mixle.utils.parallel.folding.tasks", "mixle.utils.parallel.folding.transport", "mixle.stats.sums")
@@ -113,15 +113,19 @@ class Launcher:
             getattr(self, f"on_{verb}")(*args, *([fds] if verb == "files" else []))
 
     def on_preload(self, modules: list[str]) -> None:
-        """Import modules before the next fork; what cannot be imported is the workers' to report."""
+        """Import modules before the next fork; what cannot be imported is the workers' to report.
+
+        What is imported stays, so no collector looks at it, here or in a worker.
+        """
+        gc.disable()
         missing = []
         for name in modules:
             try:
                 importlib.import_module(name)
             except Exception as error:  # noqa: BLE001 - any import may fail in any way
                 missing.append(f"{name}: {error}")
-        gc.collect()
         gc.freeze()
+        gc.enable()
         self.tell("ready", missing)
 
     def on_files(self, names: list[str], fds: list[int]) -> None:

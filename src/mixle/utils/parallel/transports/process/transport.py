@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["ProcessTransport"]
 
 Hook = Callable[[int, WorkerProcess], Any]
+_LATE = ("hashlib", "numpy.random")  # each worker's first round needs them
 
 
 class ProcessTransport(Transport):
@@ -365,7 +366,8 @@ class ProcessTransport(Transport):
 
     def _modules(self) -> list[str]:
         """Return the mathematics that the driver has loaded: what encoded or will fit these rows is part of it."""
-        return [*sorted(name for name in sys.modules if name.startswith("mixle.stats.")), *self.preload]
+        wanted = sorted(name for name in sys.modules if name.startswith("mixle.stats.") or name in _LATE)
+        return [*wanted, *self.preload]
 
 
 def _link_factory(start_method: str | None, shutdown_timeout_s: float) -> Callable[[], Link]:
