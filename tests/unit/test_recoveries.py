@@ -225,6 +225,12 @@ def test_late_replies_are_compared_with_what_was_used():
     assert (late.owed, exchange.closed) == ({}, 1)
 
 
+def test_a_loss_among_late_replies_ends_no_look():
+    gone = SimpleNamespace(worker=2, shards=(5,))
+    late = Late(Scripted(gone, result(3, 1, 2.0)), {1: [3], 2: [5]}, {3: result(3, 0)})
+    assert late.poll() == ([Difference(3, 0, 1, "value")], [gone])
+
+
 def test_a_late_reply_that_nobody_owes_is_compared_all_the_same():
     exchange = Scripted(result(3, 1, 2.0), result(9, 1), result(4, 1))
     late = Late(exchange, {1: [4]}, {3: result(3, 0), 4: result(4, 0)})
@@ -631,6 +637,28 @@ def test_where_the_only_worker_was_lost_it_is_started_again_for_what_it_owed():
     assert shards_of(policy) == [0, 1]
     assert crew.started == [[0], [0]]
     assert exchange.given == [({0: [0, 1]}, None)]
+
+
+def test_where_nobody_owns_a_shard_a_loss_says_itself_what_is_owed():
+    class Ownerless(Runner):
+        def workers(self):
+            return [0, 1]
+
+        def map(self, task):
+            yield from (result(0, 0), result(2, 0))
+            raise group(lost(1, (1,)))
+
+    runner = Ownerless(shards=3)
+    policy = Retry(3).over(runner)
+    assert shards_of(policy) == [0, 1, 2]
+    assert (runner.did, policy.last.recomputed, policy.last.reused) == ([(0, 1)], {1}, {0, 2})
+
+
+def test_a_worker_without_shards_leaves_first():
+    crew = Crew(3)
+    crew.owner = {shard: shard % 2 for shard in crew.sizes}
+    assert Retry(2).over(crew).remove_worker() == 2
+    assert crew.went == [2]
 
 
 def test_late_replies_are_looked_at_while_a_round_runs():
