@@ -12,7 +12,7 @@ import pytest
 
 PACKAGES = {
     "test_dask.py": ("distributed",),
-    "test_memory.py": ("distributed", "pyarrow"),
+    "test_larger_than_memory.py": ("distributed", "pyarrow"),
     "test_spark.py": ("pyspark", "pyarrow", "pandas"),
     "test_spark_standalone.py": ("pyspark",),
 }
