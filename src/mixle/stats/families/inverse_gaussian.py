@@ -69,7 +69,7 @@ class InverseGaussianDistribution(LeafDistribution):
         self.mu = positive(mu, "mu of an InverseGaussian")
         self.lam = positive(lam, "lam of an InverseGaussian")
         if not math.isfinite(self.lam / self.mu / self.mu):
-            raise ValueError(f"mu of an InverseGaussian is too small beside lam={lam!r} for its density, is {mu!r}")
+            raise ValueError(f"mu of an InverseGaussian must not be this small beside lam={lam!r}: {mu!r}; pass more")
         self._finish(name, keys)
 
     def sampler(self, seed: int | None = None) -> InverseGaussianSampler:
