@@ -276,8 +276,9 @@ with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as 
 
 
 def test_a_script_without_a_guard_is_told_what_to_write(tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert "BackendError: the executor broke at its first call (BrokenProcessPool" in done.stderr
     assert 'in a script make the executor under if __name__ == "__main__":' in done.stderr
     assert "takes no more work" not in done.stderr
