@@ -187,6 +187,12 @@ class CensoredDistribution(SequenceEncodableProbabilityDistribution):
     TypeError
         For any other base; the message names those that are known.
 
+    References
+    ----------
+    A. C. Cohen, "Truncated and Censored Samples: Theory and Applications", 1991; for EM, A. P. Dempster, N. M. Laird,
+    D. B. Rubin, "Maximum likelihood from incomplete data via the EM algorithm", Journal of the Royal Statistical
+    Society B 39, 1977.
+
     Examples
     --------
     >>> from mixle.stats import GaussianDistribution

@@ -216,6 +216,10 @@ class ConditionalDistribution(SequenceEncodableProbabilityDistribution):
     keys : hashable, optional
         Tying key of the whole.
 
+    References
+    ----------
+    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006 (products of conditional laws).
+
     Examples
     --------
     >>> from mixle.stats import CategoricalDistribution, GaussianDistribution

@@ -157,6 +157,11 @@ class NullEstimator(ParameterEstimator):
         Label of the distribution.
     keys : hashable, optional
         Accepted for uniformity; there is nothing to tie.
+
+    Examples
+    --------
+    >>> NullEstimator().estimate(None, None).log_density("anything")
+    0.0
     """
 
     _keyword_fields = ("name", "keys")

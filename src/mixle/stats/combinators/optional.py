@@ -87,6 +87,10 @@ class OptionalDistribution(SequenceEncodableProbabilityDistribution):
     keys : hashable, optional
         Tying key of the whole.
 
+    References
+    ----------
+    R. J. A. Little, D. B. Rubin, "Statistical Analysis with Missing Data", 2002.
+
     Examples
     --------
     >>> from mixle.stats import PoissonDistribution

@@ -176,6 +176,10 @@ class TransformDistribution(SequenceEncodableProbabilityDistribution):
     TransformCompatibilityError
         If `transform` is none, or is defined for numbers above 0 while the child is a law of all numbers.
 
+    References
+    ----------
+    G. Casella, R. L. Berger, "Statistical Inference", 2002 (laws of functions of a random variable).
+
     Examples
     --------
     >>> from mixle.stats import GaussianDistribution

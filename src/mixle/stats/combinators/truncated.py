@@ -153,6 +153,10 @@ class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
     TypeError
         If the probability of being seen is not known for this base.
 
+    References
+    ----------
+    A. C. Cohen, "Truncated and Censored Samples: Theory and Applications", 1991.
+
     Examples
     --------
     >>> from mixle.stats import GaussianDistribution, PoissonDistribution

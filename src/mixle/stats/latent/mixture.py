@@ -57,6 +57,11 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
     ValueError
         If the weights are not probabilities or not as many as the components.
 
+    References
+    ----------
+    A. P. Dempster, N. M. Laird, D. B. Rubin, "Maximum likelihood from incomplete data via the EM algorithm", Journal of
+    the Royal Statistical Society B 39, 1977; G. McLachlan, D. Peel, "Finite Mixture Models", 2000.
+
     Examples
     --------
     >>> from mixle.stats import GaussianDistribution

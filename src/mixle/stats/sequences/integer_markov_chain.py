@@ -64,6 +64,11 @@ class IntegerMarkovChainDistribution(SequenceEncodableProbabilityDistribution):
     name : str, optional
         Label carried along.
 
+    References
+    ----------
+    T. W. Anderson, L. A. Goodman, "Statistical inference about Markov chains", Annals of Mathematical Statistics 28,
+    1957.
+
     Examples
     --------
     >>> d = IntegerMarkovChainDistribution(2, [[0.75, 0.25], [0.5, 0.5]])

@@ -50,6 +50,11 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
     ValueError
         If probabilities are none, or a label has no row.
 
+    References
+    ----------
+    T. W. Anderson, L. A. Goodman, "Statistical inference about Markov chains", Annals of Mathematical Statistics 28,
+    1957.
+
     Examples
     --------
     >>> d = MarkovChainDistribution({"a": 0.5, "b": 0.5}, {"a": {"a": 0.75, "b": 0.25}, "b": {"a": 1.0}})
