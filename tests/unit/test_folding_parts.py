@@ -315,13 +315,13 @@ def test_a_named_tuple_of_this_library_is_registered_when_it_is_first_met(monkey
 
 @pytest.mark.usefixtures("unknown")
 def test_named_tuples_of_users_are_registered_by_a_name():
-    one, twin = (collections.namedtuple("Twin", "a b", module="theirs") for _ in range(2))  # noqa: PYI024
+    one, twin = (collections.namedtuple("Twin", "a b", module="theirs") for _ in range(2))  # noqa: PYI024 - as users do
     assert name_of(one) is None
     assert register_namedtuple(one) is one
     assert (name_of(one), named("theirs.Twin")) == ("theirs.Twin", one)
     register_namedtuple(twin)  # the module was read again, say
     assert named("theirs.Twin") is twin
-    other = collections.namedtuple("Other", "a", module="theirs")  # noqa: PYI024
+    other = collections.namedtuple("Other", "a", module="theirs")  # noqa: PYI024 - as users do
     register_namedtuple(other, "short")
     assert (name_of(other), named("short")) == ("short", other)
     with pytest.raises(
