@@ -76,6 +76,7 @@ class RoundLog:
         self._open: _Round | None = None
         self._lock = threading.RLock()  # a handle may be closed while another thread runs a round
         self._count = self._sent = 0
+        self._expected: Telemetry | None = None  # who was told that records are kept here
         self._due, self._pid = 0.0, os.getpid()
         self._throttled = _throttled()
         self._watchman = Watchman()
@@ -123,7 +124,8 @@ class RoundLog:
             if now is not None:
                 current.throttled, self._throttled = now - self._throttled, now
         self._rounds.append(current)
-        if self.telemetry is not None:
+        if self.telemetry is not None and self.telemetry is not self._expected:
+            self._expected = self.telemetry
             self.telemetry.expect(self)
 
     def send(self) -> None:
@@ -131,6 +133,7 @@ class RoundLog:
         if self.telemetry is None or self._pid != os.getpid():
             return
         with self._lock:
+            self._expected = None
             self._make()
             fresh, self._sent = self._records[self._sent :], len(self._records)
             if fresh:
