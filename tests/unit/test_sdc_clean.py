@@ -97,10 +97,16 @@ def test_model_has_one_digest_before_and_after_its_use_and_in_another_pickle(nam
     assert model_digest(pickle.loads(pickle.dumps(arrived, 2))) == wanted
 
 
-def test_identity_sees_a_flipped_log_density(monkeypatch):
+def _sequences(rng):
+    return [rng.normal(size=30).tolist() for _ in range(60)], st.HiddenMarkovEstimator([st.GaussianEstimator()] * 3)
+
+
+@pytest.mark.parametrize("case", [lambda rng: hard(rng, "1e9"), _sequences])
+def test_identity_sees_a_flipped_log_density(monkeypatch, case):
+    """A mixture looks at its log-densities where they are used, a hidden Markov model where they are made."""
     from mixle.stats.stacking import natural
 
-    rows, estimator = hard(np.random.RandomState(1), "1e9")
+    rows, estimator = case(np.random.RandomState(1))
     model = LocalEncodedData(rows, estimator).pysp_seq_initialize(estimator, 3, 0.5)
     encoded = estimator.accumulator_factory().make().acc_to_encoder().seq_encode(rows)
     product = natural.product
@@ -162,7 +168,8 @@ def test_a_variance_that_underflowed_leaves_no_identity_and_no_alarm():
         for spoiled in (False, True):
             out[1, 3] += 1e-9 * spoiled
             watch = Watch(127)
-            watch.scored(e, f, out)
+            assert watch.turns()
+            watch.scored(e, f, out, False)
             watch.gathered(out @ f.T, f, out)
             assert (watch.worst <= 1.0) is not spoiled
 
@@ -175,7 +182,8 @@ def test_weighted_identity_sees_a_statistic_that_is_given_to_another_component()
     r = rng.dirichlet(np.ones(4), 64).T.copy()
     for s, sound in ((r @ f.T, True), ((r @ f.T)[::-1], False)):
         watch = Watch(127)  # the first block is its turn
-        watch.scored(e, f, e @ f)
+        assert watch.turns()
+        watch.scored(e, f, e @ f, False)
         watch.gathered(s, f, r)
         assert watch.checked == 2
         assert (watch.worst <= 1.0) is sound

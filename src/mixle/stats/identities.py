@@ -63,14 +63,16 @@ class Watch:
     def __exit__(self, *error: object) -> None:
         _state.watch = self._before
 
-    def scored(self, e: np.ndarray, f: np.ndarray, out: np.ndarray) -> None:
-        """Check ``out = e @ f`` (K, n) of a block, if it is its turn."""
+    def turns(self) -> bool:
+        """Begin a block; return whether it is its turn."""
         self.kept = self.due = None
         self._turn = turn = self._turn + 1
-        if turn % SUMS:
-            return
+        return not turn % SUMS
+
+    def scored(self, e: np.ndarray, f: np.ndarray, out: np.ndarray, again: bool) -> None:
+        """Check ``out = e @ f`` (K, n) of a block whose turn it is; with `again` not before `used` looks at it."""
         self._bound = BOUND * (FLOAT64 if out.dtype == FLOAT64.dtype else FLOAT32).unit
-        if turn % CROSS == 0:
+        if not self._turn % CROSS:
             copy = _scratch("copy", out.size).reshape(out.shape)
             np.copyto(copy, out)
             self.kept = e, copy
@@ -82,7 +84,8 @@ class Watch:
         expected, scale = e @ sums, self._size @ np.abs(sums)
         self.due = expected, scale, lambda: np.asarray(self._size @ (np.abs(f) @ ones))
         self.checked += 1
-        self._note(out @ ones - expected, *self.due[1:])
+        if not again:
+            self._note(out @ ones - expected, *self.due[1:])
 
     def labelled(self, table: np.ndarray, rows_of: Any) -> None:
         """Note what a table (L, K) adds to the block that was last scored, `rows_of` (L, n) being its rows' labels."""

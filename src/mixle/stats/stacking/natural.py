@@ -45,7 +45,7 @@ class Natural:
         self.precision = precision
         self.plan, self.frame, self.members, self.found = plan, frame, members, found
         self.count = len(log_weights)
-        self.watch = current()
+        self.watch, self.seen_again = current(), False
         self.group_of = np.zeros(self.count, int)
         for g, group in enumerate(frame.groups):
             self.group_of[group] = g
@@ -163,8 +163,8 @@ class Natural:
                 part = np.empty((len(group), block.shape[1]), block.dtype)
                 product(self.by_group[g], block, part)
                 out[group] = part
-            if self.watch is not None:
-                self.watch.scored(self.by_group[g], block, part)
+            if self.watch is not None and self.watch.turns():
+                self.watch.scored(self.by_group[g], block, part, self.seen_again)
         for _, index, k in self.direct:
             self._substitute(features, index, k, start, stop, out)
         if not features.dense_labels:

@@ -114,7 +114,12 @@ class Walk:
         """Let a watch look at the log-densities (K, n) of a block where they are used, before more is added."""
         watch = self.natural.watch
         if watch is not None and watch.due is not None:
-            watch.used(out, self.natural.whole and not (self.general.parts or self._masked))
+            watch.used(out, self._whole)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether what a watch knows is all that log-densities are made of."""
+        return self.natural.whole and not (self.general.parts or self._masked)
 
     def label_table(self) -> np.ndarray | None:
         """Return what `score_block` writes for each label (K, L) where a row is one label; else None."""
@@ -133,6 +138,7 @@ class Walk:
     def blocks(self) -> Iterator[Block]:
         """Yield responsibilities and row log-densities; a row that no component supports has -inf and none."""
         previous = np.setbufsize(64)  # numpy's iterator otherwise copies short rows through its buffer
+        self.natural.seen_again = self._whole  # in `_normalise`
         try:
             with np.errstate(all="ignore"):
                 for start, stop, out in self.log_densities():
