@@ -269,7 +269,7 @@ def seen_labels(labels: tuple[Any, ...], counts: np.ndarray) -> CodeCounts:
     keep = np.flatnonzero(weight > 0.0)
     if len(keep) == len(labels):
         return CodeCounts(labels, counts)
-    return CodeCounts(tuple(labels[i] for i in keep.tolist()), counts[..., keep])
+    return CodeCounts(tuple([labels[i] for i in keep.tolist()]), counts[..., keep])
 
 
 def number_column(rows: Rows) -> Column:
@@ -321,14 +321,17 @@ class CodeLeaf(Leaf):
         if a.labels == b.labels:
             return CodeCounts(a.labels, a.counts + b.counts)
         index = dict(zip(a.labels, range(len(a.labels)), strict=True))
-        for label in b.labels:
-            index.setdefault(label, len(index))
+        places: list[Any] = [*map(index.get, b.labels)]
+        if None in places:
+            for label in b.labels:
+                index.setdefault(label, len(index))
+            places = [*map(index.get, b.labels)]
         shape = np.shape(b.counts)[:-1] if not a.labels else np.shape(a.counts)[:-1]
         counts = np.zeros((*shape, len(index)))
         if a.labels:
             counts[..., : len(a.labels)] = a.counts
         if b.labels:
-            counts[..., [index[label] for label in b.labels]] += b.counts
+            counts[..., places] += b.counts
         return CodeCounts(tuple(index), counts)
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:

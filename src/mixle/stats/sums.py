@@ -144,8 +144,10 @@ def _zero(x: Any) -> Any:
 
 def _lift(weight: Any, like: Any) -> Any:
     """Return `weight` with axes added so that it broadcasts over `like`."""
-    extra = np.ndim(like) - np.ndim(weight)
-    return np.reshape(weight, np.shape(weight) + (1,) * extra) if np.ndim(weight) and extra > 0 else weight
+    if not isinstance(weight, np.ndarray) or not weight.ndim:
+        return weight
+    extra = np.ndim(like) - weight.ndim
+    return weight.reshape(weight.shape + (1,) * extra) if extra > 0 else weight
 
 
 def merge_moments(a: Moments, b: Moments) -> Moments:
@@ -172,6 +174,8 @@ def merge_moments(a: Moments, b: Moments) -> Moments:
     scatter = a.scatter + b.scatter + spread * _lift(between, spread)
     if np.ndim(weight) == 0:
         return Moments(float(weight), _copy(a.centre), _plain(shift), _plain(scatter))
+    if np.all(a.weight) and np.all(b.weight):
+        return Moments(weight, _copy(a.centre), shift, scatter)
     # where one side is empty the other is kept as it is, centre included
     only_b, only_a = np.equal(a.weight, 0.0), np.equal(b.weight, 0.0)
 

@@ -27,6 +27,7 @@ from mixle.stats.leaf import repaired
 from mixle.stats.parameter_laws import dirichlet_log_density
 from mixle.stats.precision import working
 from mixle.stats.priors import check_weight_prior, prior_alpha, weight_posterior
+from mixle.stats.recall import recalled
 from mixle.stats.refusals import check_mass, refuse_statistic
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.starts import Centres, seed_centres, seed_components
@@ -123,7 +124,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
 
     def walk(self, payload: Any) -> Walk:
         """Return the E-step of one encoded chunk, in the precision that this thread asked for."""
-        rows = self.dist_to_encoder().row_count(payload)
+        rows = recalled("encoder", [self], self.dist_to_encoder).row_count(payload)
         return Walk(self.components, self.w, log_or_floor(self.w), payload, rows, working())
 
     def seq_log_density(self, x: Any) -> np.ndarray:

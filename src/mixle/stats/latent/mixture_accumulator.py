@@ -11,6 +11,7 @@ import numpy as np
 from mixle.stats.contract import SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.mixture_encoder import mixture_encoder
+from mixle.stats.recall import recalled
 from mixle.stats.refusals import refuse_model, refuse_statistic
 from mixle.stats.stacking.general import GeneralParts
 from mixle.stats.stacking.plan import Attached
@@ -59,11 +60,14 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     ) -> None:
         self.estimators, self.name, self.init = list(estimators), name, init
         self.weight_key, self.component_key = keys
-        self.node: Node = unify(self.estimators)
-        self.tree = signature(self.node)
+        self.node, self.tree = recalled("tree of estimators", self.estimators, self._tree)
         self.stat: StackedStatistic | None = None
         self.counts = np.zeros(len(self.estimators))
         self._children: list[Any] | None = None if self.node.kind != "general" else self._fresh()
+
+    def _tree(self) -> tuple[Node, Any]:
+        node = unify(self.estimators)
+        return node, signature(node)
 
     def _fresh(self) -> list[Any]:
         return [estimator.accumulator_factory().make() for estimator in self.estimators]

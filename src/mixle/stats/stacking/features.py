@@ -8,6 +8,7 @@ import numpy as np
 
 from mixle.stats.identities import sizes_wanted
 from mixle.stats.precision import FLOAT64, Working
+from mixle.stats.recall import borrowed
 from mixle.stats.stacking.frame import Frame
 from mixle.stats.stacking.lanes import each
 from mixle.stats.stacking.plan import DENSE_LABELS, Attached, Plan
@@ -27,6 +28,11 @@ def aligned(*shape: int, dtype: Any = float) -> np.ndarray:
     raw = np.zeros(size + 64, np.uint8)
     offset = -raw.ctypes.data % 64
     return np.asarray(raw[offset : offset + size].view(dtype).reshape(shape))
+
+
+def scratch(owner: Any, *shape: int, dtype: Any = float) -> np.ndarray:
+    """Return `aligned` memory of `owner`, with anything in it."""
+    return borrowed((*shape, np.dtype(dtype).str), owner, lambda: aligned(*shape, dtype=dtype))
 
 
 def tiles(count: int) -> list[tuple[int, int]]:
@@ -86,6 +92,8 @@ class Features:
         Whether labels stand in the block one-hot.
     precision : Working
         What the block holds.
+    places : dict, optional
+        `places_of` the labels.
     """
 
     def __init__(
@@ -96,6 +104,7 @@ class Features:
         labels: dict[int, tuple[Any, ...]],
         dense_labels: bool,
         precision: Working = FLOAT64,
+        places: dict[int, dict[Any, int]] | None = None,
     ) -> None:
         self.precision, single = precision, precision is not FLOAT64
         self._sized = sizes_wanted()
@@ -110,24 +119,31 @@ class Features:
             total += len(labels[slot.index]) + 1
         self.labels, self.total_labels = labels, total
         self.width = plan.dense + (total if dense_labels else 0)
-        self.block = aligned(self.width, BLOCK, dtype=precision.dtype)
-        self._exact = aligned(max([plan.columns, *(d for _, _, d in plan.quadratic)]), BLOCK) if single else None
+        self.block = scratch(self, self.width, BLOCK, dtype=precision.dtype)
+        self.block[plan.dense :] = 0.0
+        self._exact = scratch(self, max([plan.columns, *(d for _, _, d in plan.quadratic)]), BLOCK) if single else None
         self.block[0] = 1.0
+        self._places = places_of(labels) if places is None else places
         self.remaps = {slot.index: self._remap(slot.index) for slot in plan.codes}
-        self.sparse: dict[int, Any] = {}
+        sparse = "sparse", len(plan.codes), total, precision.name
+        self.sparse: dict[int, Any] = borrowed(sparse, self, dict)
         self.sparse_at = (0, 0)
         self._shift = np.arange(BLOCK)
         self._ones: list[np.ndarray] = []
-        self._raw = {slot.index: aligned(d, BLOCK) for slot, _, d in plan.quadratic}
+        self._raw = {slot.index: scratch(self, d, BLOCK) for slot, _, d in plan.quadratic}
 
     def _remap(self, index: int) -> np.ndarray:
         """Return the column of each of the chunk's codes."""
         rows = self.parts[index].rows
         own = rows.labels if rows is not None and rows.labels else ()
-        position = {label: i for i, label in enumerate(self.labels[index])}
-        spare = len(position)
-        self.strangers[index] = tuple(label for label in own if label not in position)
-        return np.array([self.first_code[index] + position.get(label, spare) for label in own], dtype=np.intp)
+        labels = self.labels[index]
+        spare = len(labels)
+        places: list[Any] = [*map(self._places[index].get, own)]
+        self.strangers[index] = ()
+        if None in places:
+            self.strangers[index] = tuple([label for label, at in zip(own, places, strict=True) if at is None])
+            places = [spare if at is None else at for at in places]
+        return np.array(places, dtype=np.intp) + self.first_code[index]
 
     def strangers_of(self, index: int, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows (relative to `start`) whose label the model does not list, and which stranger each has."""
@@ -240,6 +256,11 @@ class Features:
             columns += self._shift[: len(columns)] if isinstance(where, slice) else where
             flat[columns] = 1.0
             self._ones.append(columns)
+
+
+def places_of(labels: dict[int, tuple[Any, ...]]) -> dict[int, dict[Any, int]]:
+    """Return the place of each label among those of its slot, by slot index."""
+    return {index: dict(zip(own, range(len(own)), strict=True)) for index, own in labels.items()}
 
 
 def fill_pairs(block: np.ndarray, row: int, d: int) -> None:

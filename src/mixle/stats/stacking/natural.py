@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 
-from mixle.stats.identities import current
+from mixle.stats.identities import Watch, current
 from mixle.stats.kinds import LOG_2PI, LOG_ZERO, forward_square
 from mixle.stats.precision import FLOAT64, Working
 from mixle.stats.stacking.features import Features, product
@@ -45,7 +46,6 @@ class Natural:
         self.precision = precision
         self.plan, self.frame, self.members, self.found = plan, frame, members, found
         self.count = len(log_weights)
-        self.watch, self.seen_again = current(), False
         self.group_of = np.zeros(self.count, int)
         for g, group in enumerate(frame.groups):
             self.group_of[group] = g
@@ -57,9 +57,16 @@ class Natural:
         self._squares()
         self._linear()
         self.direct: list[tuple[int, int, int]] = []
-        self._open: dict[int, np.ndarray] = {}
         for position in range(len(plan.quadratic)):
             self._quadratic(position)
+        self._codes: dict[int, Any] = {slot.index: slot.node.leaf for slot in plan.codes}
+        self.watch: Watch | None = None
+        self.seen_again, self._classed = False, False
+        self._open: dict[int, np.ndarray] = {}
+        self.table = self._by_label = np.zeros((0, self.count))
+        self.by_group: list[np.ndarray] = []
+        #: The last three, by which slots have labels that the model does not list.
+        self._looked_up: dict[tuple[bool, ...], tuple[np.ndarray, np.ndarray, list[np.ndarray]]] = {}
 
     def _add(self, slot: Any, constant: np.ndarray) -> None:
         self.dense[:, self.plan.gate_row(slot)] += constant
@@ -124,27 +131,40 @@ class Natural:
             determinant = float(np.add.reduce(np.log(np.diagonal(factor))))
             self.dense[k, self.plan.gate_row(slot)] += -0.5 * (d * LOG_2PI + float(h @ shift[k])) - determinant
 
-    def bind(self, features: Features) -> None:
-        """Look up the labels of a chunk."""
-        table = np.zeros((self.count, features.total_labels))
-        self._open = {}
-        for slot in self.plan.codes:
-            leaf: Any = slot.node.leaf
-            first = features.first_code[slot.index]
-            labels = features.labels[slot.index]
-            members, stop = self.members[slot.index], first + len(labels)
-            table[:, first:stop] = leaf.log_tables(members, labels)
-            strangers = features.strangers[slot.index]
-            if leaf.open_labels:  # each has a probability of its own, and the column that they share adds nothing
-                self._open[slot.index] = leaf.log_tables(members, strangers)
-                continue
-            strangers = strangers[:1]  # to the model they are all alike
-            table[:, stop : stop + len(strangers)] = leaf.log_tables(members, strangers)
-        self.table = table
-        self._by_label = self._rounded(np.concatenate([table.T, np.zeros((1, self.count))]))
+    def bound(self, features: Features) -> Natural:
+        """Return the coefficients with the labels of a chunk looked up; all else is shared."""
+        mine = copy(self)
+        mine.begin(features)
+        return mine
+
+    def begin(self, features: Features) -> None:
+        """Look up the labels of a chunk, and who watches."""
+        self.watch, self.seen_again = current(), False
         self._classed = bool(features.classes)
+        # each has a probability of its own, and the column that they share adds nothing
+        self._open = {
+            index: leaf.log_tables(self.members[index], features.strangers[index])
+            for index, leaf in self._codes.items()
+            if leaf.open_labels
+        }
+        odd = tuple(bool(features.strangers[slot.index]) for slot in self.plan.codes)
+        if odd not in self._looked_up:
+            self._looked_up[odd] = self._look_up(features)
+        self.table, self._by_label, self.by_group = self._looked_up[odd]
+
+    def _look_up(self, features: Features) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+        """Return the tables of labels, and with them the coefficients of each group."""
+        table = np.zeros((self.count, features.total_labels))
+        for index, leaf in self._codes.items():
+            labels, first = features.labels[index], features.first_code[index]
+            members, stop = self.members[index], first + len(labels)
+            table[:, first:stop] = leaf.log_tables(members, labels)
+            # to the model they are all alike
+            strangers = () if leaf.open_labels else features.strangers[index][:1]
+            table[:, stop : stop + len(strangers)] = leaf.log_tables(members, strangers)
         full = np.concatenate([self.dense, table], axis=1) if features.dense_labels else self.dense
-        self.by_group = [self._rounded(full[group]) for group in self.frame.groups]
+        by_label = self._rounded(np.concatenate([table.T, np.zeros((1, self.count))]))
+        return table, by_label, [self._rounded(full[group]) for group in self.frame.groups]
 
     def _rounded(self, values: np.ndarray) -> np.ndarray:
         """Return coefficients in the precision of the products."""

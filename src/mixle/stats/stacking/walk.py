@@ -14,16 +14,18 @@ import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.stats.precision import FLOAT64, Working
-from mixle.stats.stacking.features import Features, aligned, tiles, use_dense
-from mixle.stats.stacking.frame import frame_of_model, frame_of_rows, normals
+from mixle.stats.recall import recalled
+from mixle.stats.stacking.facts import Facts
+from mixle.stats.stacking.features import Features, scratch, tiles, use_dense
+from mixle.stats.stacking.frame import frame_of_rows
 from mixle.stats.stacking.gather import Gather
 from mixle.stats.stacking.general import GeneralParts
 from mixle.stats.stacking.lanes import each
-from mixle.stats.stacking.natural import Natural, impossible
+from mixle.stats.stacking.natural import impossible
 from mixle.stats.stacking.plan import Attached, Plan, attach
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.stacking.suits import FAR_ROW, holds, suits
-from mixle.stats.stacking.tree import Node, flatten, signature, unify
+from mixle.stats.stacking.tree import Node, Slot, flatten, signature, unify
 from mixle.stats.sums import BLOCK, block_sum, exponentials
 
 __all__ = ["Block", "Walk", "accumulate_given"]
@@ -71,26 +73,22 @@ class Walk:
         precision: Working = FLOAT64,
     ) -> None:
         self._given = (components, weights, log_weights, payload, rows)
-        self.node = unify(components)
+        self.node, slots = recalled("tree", components, lambda: _tree(components))
         self.payload, self.rows, self.count = payload, rows, len(components)
-        slots = flatten(self.node)
         self.attached = attach(slots, payload)
         self.plan = Plan.of(self.attached)
-        members = {slot.index: slot.node.members for slot in slots}
-        found = normals(self.plan, members)
-        labels = {slot.index: _model_labels(slot.node) for slot in self.plan.codes}
-        frame = frame_of_model(self.plan, found, weights)
-        if precision is not FLOAT64 and not suits(self.plan, frame, self.attached, members, found):
+        key = (*self.plan.widths.items(), weights.tobytes(), log_weights.tobytes())
+        facts = recalled(key, components, lambda: Facts(self.plan, weights, log_weights))
+        if precision is not FLOAT64 and not suits(self.plan, facts.frame, self.attached, facts.members, facts.found):
             precision = FLOAT64
         self.precision = precision
-        self.features = Features(self.plan, frame, self.attached, labels, use_dense(self.plan, labels), precision)
-        self.natural = Natural(self.plan, frame, members, found, log_weights, precision)
-        self.natural.bind(self.features)
+        self.features = Features(self.plan, facts.frame, self.attached, facts.labels, facts.dense_labels, precision)
+        self.natural = facts.natural(precision).bound(self.features)
         self.general = GeneralParts(self.attached, self.count, rows)
         leaves = [part for part in self.attached if part.rows is not None]
         self._masked = [part for part in leaves if part.rows is not None and part.rows.outside is not None]
         self._based = [part for part in leaves if _base(part, 0, 0) is not None]
-        self._row = aligned(2, BLOCK, dtype=precision.dtype)
+        self._row = scratch(self, 2, BLOCK, dtype=precision.dtype)
         self._tiles = tiles(self.count)
 
     def log_densities(self) -> Iterator[tuple[int, int, np.ndarray]]:
@@ -188,7 +186,7 @@ class Walk:
 
     @cached_property
     def _buffer(self) -> np.ndarray:
-        return aligned(self.count, BLOCK, dtype=self.precision.dtype)
+        return scratch(self, self.count, BLOCK, dtype=self.precision.dtype)
 
     @cached_property
     def _twin(self) -> Walk:
@@ -288,6 +286,11 @@ class Walk:
         return gather.statistic(self.general.values(), signature(estimators))
 
 
+def _tree(components: Sequence[Any]) -> tuple[Node, tuple[Slot, ...]]:
+    node = unify(components)
+    return node, flatten(node)
+
+
 def _exponentials(out: np.ndarray, top: np.ndarray, cut: tuple[int, int]) -> None:
     part = out[cut[0] : cut[1]]
     np.subtract(part, top, out=part)
@@ -322,17 +325,6 @@ def _weighted(r: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     if weights is not None:
         r[:, : len(weights)] *= weights.astype(r.dtype, copy=False)
     return r
-
-
-def _model_labels(node: Node) -> tuple[Any, ...]:
-    leaf: Any = node.leaf
-    first = tuple(leaf.model_labels(node.members[0]))
-    if all(leaf.model_labels(dist) == first for dist in node.members[1:]):
-        return tuple(dict.fromkeys(first))
-    names: dict[Any, None] = {}
-    for dist in node.members:
-        names.update(dict.fromkeys(leaf.model_labels(dist)))
-    return tuple(names)
 
 
 def _chunk_labels(part: Attached) -> tuple[Any, ...]:

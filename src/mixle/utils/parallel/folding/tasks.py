@@ -7,8 +7,8 @@ shard, the estimator, the model and the seed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,13 +81,14 @@ def _weight(chunk: Chunk) -> float:
     return float(block_sum(chunk.weights))
 
 
-def _precise(precision: str) -> AbstractContextManager[None]:
-    """Let mixtures compute in `precision` meanwhile."""
-    if precision == "float64":
-        return nullcontext()
+@contextmanager
+def _working(task: Accumulate | Score) -> Iterator[None]:
+    """Let mixtures compute in the task's precision meanwhile, and find once what its shards have in common."""
     from mixle.stats.precision import PRECISIONS, computing
+    from mixle.stats.recall import recalling
 
-    return computing(PRECISIONS[precision])
+    with recalling(task), nullcontext() if task.precision == "float64" else computing(PRECISIONS[task.precision]):
+        yield
 
 
 def check_models(models: Iterable[Any]) -> None:
@@ -151,11 +152,11 @@ class Accumulate:
     def run(self, shard: Shard, at: Callable[[Chunk], None] = _nowhere) -> Outcome:
         """Return the shard's statistic."""
         if self.checked is None:
-            with _precise(self.precision):
+            with _working(self):
                 return self._sum(shard, at)
         from mixle.stats.identities import watching
 
-        with watching(self.checked + 5 * shard.id) as watch, _precise(self.precision):
+        with watching(self.checked + 5 * shard.id) as watch, _working(self):
             value, density, rows, weight, receipt = self._sum(shard, at)
         receipt = {**receipt, "rows": rows_digest(shard)}
         if watch.worst:
@@ -209,7 +210,7 @@ class Score:
         for chunk in shard.chunks:
             at(chunk)
             weight += _weight(chunk)
-            with _precise(self.precision):
+            with _working(self):
                 total += weighted_log_density(self.model, chunk)
         return None, total, shard.rows, weight, {}
 
