@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -263,6 +264,27 @@ class LinearLeaf(Leaf):
         return [LinearSums(block_sum(own), found.copy()) for own, found in zip(weights, sums, strict=True)]
 
 
+#: Places of the labels of sums of many, by the address of their counts, as long as those live.
+_places: dict[int, tuple[weakref.ref[np.ndarray], tuple[Any, ...], dict[Any, int]]] = {}
+_MANY = 4096
+
+
+def _places_of(stat: CodeCounts) -> dict[Any, int]:
+    """Return the place of each label of a statistic, to be added to."""
+    known = _places.pop(id(stat.counts), None)
+    if known is not None and known[1] is stat.labels:
+        return known[2]
+    return dict(zip(stat.labels, range(len(stat.labels)), strict=True))
+
+
+def _noted(stat: CodeCounts, places: dict[Any, int]) -> CodeCounts:
+    """Return a statistic; of many labels the places are kept, so that what is added next need not look at them all."""
+    if len(places) > _MANY:
+        key = id(stat.counts)
+        _places[key] = weakref.ref(stat.counts, lambda _: _places.pop(key, None)), stat.labels, places
+    return stat
+
+
 def seen_labels(labels: tuple[Any, ...], counts: np.ndarray) -> CodeCounts:
     """Return the counts (L,) or (K, L) of the labels that have weight: rows of weight zero show no label."""
     weight = counts if counts.ndim == 1 else np.add.reduce(counts, axis=0)
@@ -320,7 +342,7 @@ class CodeLeaf(Leaf):
         """Return the weight of each label of either, those of `a` first."""
         if a.labels == b.labels:
             return CodeCounts(a.labels, a.counts + b.counts)
-        index = dict(zip(a.labels, range(len(a.labels)), strict=True))
+        index = _places_of(a)
         places: list[Any] = [*map(index.get, b.labels)]
         if None in places:
             for label in b.labels:
@@ -332,7 +354,7 @@ class CodeLeaf(Leaf):
             counts[..., : len(a.labels)] = a.counts
         if b.labels:
             counts[..., places] += b.counts
-        return CodeCounts(tuple(index), counts)
+        return _noted(CodeCounts(tuple(index), counts), index)
 
     def score(self, dist: Any, rows: Rows) -> np.ndarray:
         """Return the log-probability of each row's label."""

@@ -18,6 +18,7 @@ from mixle.stats.contract import Column
 __all__ = [
     "SHARE",
     "Centres",
+    "in_codes_of",
     "near_hard",
     "sample_size",
     "seed_centres",
@@ -70,9 +71,7 @@ def _distances(columns: Sequence[Column], centre: Sequence[Column], k: int, scal
             with np.errstate(invalid="ignore", over="ignore"):
                 part = np.square((column.values - other.values[k]) / scale)
         else:
-            label = other.labels[int(other.values[k])] if other.labels else None
-            code = column.labels.index(label) if label in column.labels else -1
-            part = (column.values != code).astype(float)
+            part = (column.values != _code(column.labels, other, k)).astype(float)
         gone = False if other.missing is None else bool(other.missing[k])
         if gone:
             part = np.ones(len(total)) if column.missing is None else (~column.missing).astype(float)
@@ -80,6 +79,30 @@ def _distances(columns: Sequence[Column], centre: Sequence[Column], k: int, scal
             part = np.where(column.missing, 1.0, part)
         total += part
     return total
+
+
+def _code(labels: tuple[Any, ...], other: Column, k: int) -> int:
+    """Return the place in `labels` of the label of row `k` of `other`, −1 if it is not among them."""
+    if not other.labels:
+        return -1
+    code = int(other.values[k])
+    if labels is other.labels:
+        return code
+    label = other.labels[code]
+    return labels.index(label) if label in labels else -1
+
+
+def in_codes_of(columns: Sequence[Column], centres: Centres) -> Centres:
+    """Return `centres` with the codes that their labels have in a chunk's `columns`, found once for all its blocks."""
+    found = [
+        other
+        if column.labels is None
+        else other._replace(
+            values=np.array([_code(column.labels, other, k) for k in range(len(other.values))]), labels=column.labels
+        )
+        for column, other in zip(columns, centres.columns, strict=True)
+    ]
+    return centres._replace(columns=tuple(found))
 
 
 def _scales(columns: Sequence[Column]) -> tuple[float, ...]:

@@ -31,7 +31,9 @@ class _Categorical(CodeLeaf):
     def log_tables(self, dists: Sequence[Any], labels: tuple[Any, ...]) -> np.ndarray:
         defaults = [dist.default_value for dist in dists]
         weights = [
-            list(d.pmap.values()) if tuple(d.pmap) == labels else [d.pmap.get(label, default) for label in labels]
+            list(d.pmap.values())
+            if len(d.pmap) == len(labels) and tuple(d.pmap) == labels
+            else [d.pmap.get(label, default) for label in labels]
             for d, default in zip(dists, defaults, strict=True)
         ]
         table = log_or_floor(np.array(weights, float).reshape(len(defaults), len(labels)))

@@ -18,7 +18,7 @@ from mixle.stats.stacking.plan import Attached
 from mixle.stats.stacking.statistic import StackedStatistic, merge_stacked
 from mixle.stats.stacking.tree import Node, Slot, flatten, signature, unify
 from mixle.stats.stacking.walk import Walk, accumulate_given
-from mixle.stats.starts import Centres, near_hard, sample_size, seed_centres, seed_components, take_columns
+from mixle.stats.starts import Centres, in_codes_of, near_hard, sample_size, seed_centres, seed_components, take_columns
 from mixle.stats.sums import BLOCK
 
 __all__ = ["MixtureAccumulator", "MixtureFactory", "split_value"]
@@ -191,10 +191,11 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     def _nearest(self, enc: Any, centres: Centres, weights: np.ndarray) -> Given:
         """Return near-hard responsibilities of weighted rows about centres, block by block."""
         encoder = self.value_encoder()
+        known = in_codes_of(encoder.columns(enc, 0, 0), centres)
 
         def given(start: int, stop: int) -> np.ndarray:
             columns = encoder.columns(enc, start, stop)
-            return _padded(near_hard(columns, centres) * weights[start:stop])
+            return _padded(near_hard(columns, known) * weights[start:stop])
 
         return given
 

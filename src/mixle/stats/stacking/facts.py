@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from mixle.stats.precision import Working
-from mixle.stats.stacking.features import places_of, use_dense
+from mixle.stats.stacking.features import use_dense
 from mixle.stats.stacking.frame import frame_of_model, normals
+from mixle.stats.stacking.lookup import MANY, Laid, Lookup
 from mixle.stats.stacking.natural import Natural
-from mixle.stats.stacking.plan import Plan
-from mixle.stats.stacking.tree import Node
+from mixle.stats.stacking.plan import Attached, Plan
 
-__all__ = ["Facts"]
+__all__ = ["Facts", "chunk_labels"]
 
 
 class Facts:
@@ -32,10 +32,8 @@ class Facts:
         The K distributions of each slot, by slot index.
     found : dict
         Parameters of the normal slots.
-    labels : dict
-        Labels of each code slot in the order of their columns.
-    places : dict
-        The column of each of these labels, by slot index.
+    lookups : dict
+        What is known of the labels of each code slot, by slot index.
     frame : Frame
         Centres and scales.
     dense_labels : bool
@@ -46,10 +44,9 @@ class Facts:
         self.plan, self.log_weights = plan, log_weights
         self.members = {slot.index: slot.node.members for slot in plan.slots}
         self.found = normals(plan, self.members)
-        self.labels = {slot.index: _model_labels(slot.node) for slot in plan.codes}
-        self.places = places_of(self.labels)
+        self.lookups = {slot.index: Lookup(slot.node.leaf, slot.node.members) for slot in plan.codes}
         self.frame = frame_of_model(plan, self.found, weights)
-        self.dense_labels = use_dense(plan, self.labels)
+        self.dense_labels = use_dense(one.labels for one in self.lookups.values())
         self._naturals: dict[Working, Natural] = {}
 
     def natural(self, precision: Working) -> Natural:
@@ -60,13 +57,16 @@ class Facts:
             self._naturals[precision] = natural
         return natural
 
+    def lay(self, attached: tuple[Attached, ...]) -> dict[int, Laid]:
+        """Return the labels of each code slot for a chunk: of very many only those that it has."""
+        laid = {}
+        for index, known in self.lookups.items():
+            rows: Any = attached[index].rows
+            few = self.dense_labels or len(known.labels) <= MANY or rows is None
+            laid[index] = known.lay(chunk_labels(attached[index]), None if few else rows.x)
+        return laid
 
-def _model_labels(node: Node) -> tuple[Any, ...]:
-    leaf: Any = node.leaf
-    first = tuple(leaf.model_labels(node.members[0]))
-    if all(leaf.model_labels(dist) == first for dist in node.members[1:]):
-        return tuple(dict.fromkeys(first))
-    names: dict[Any, None] = {}
-    for dist in node.members:
-        names.update(dict.fromkeys(leaf.model_labels(dist)))
-    return tuple(names)
+
+def chunk_labels(part: Attached) -> tuple[Any, ...]:
+    """Return the labels of a chunk's codes."""
+    return part.rows.labels if part.rows is not None and part.rows.labels else ()

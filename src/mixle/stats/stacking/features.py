@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from mixle.stats.precision import FLOAT64, Working
 from mixle.stats.recall import borrowed
 from mixle.stats.stacking.frame import Frame
 from mixle.stats.stacking.lanes import each
+from mixle.stats.stacking.lookup import Laid
 from mixle.stats.stacking.plan import DENSE_LABELS, Attached, Plan
 from mixle.stats.stacking.split import classes_of
 from mixle.stats.sums import BLOCK
@@ -85,15 +87,13 @@ class Features:
         Centres.
     attached : tuple of Attached
         The chunk's payload by slot.
-    labels : dict
+    laid : dict
         Labels of each code slot in the order of their columns, by slot index. They are the model's, so that a row's
         bits do not depend on its neighbours' labels; one more column serves all labels that the model does not list.
     dense_labels : bool
         Whether labels stand in the block one-hot.
     precision : Working
         What the block holds.
-    places : dict, optional
-        `places_of` the labels.
     """
 
     def __init__(
@@ -101,10 +101,9 @@ class Features:
         plan: Plan,
         frame: Frame,
         attached: tuple[Attached, ...],
-        labels: dict[int, tuple[Any, ...]],
+        laid: dict[int, Laid],
         dense_labels: bool,
         precision: Working = FLOAT64,
-        places: dict[int, dict[Any, int]] | None = None,
     ) -> None:
         self.precision, single = precision, precision is not FLOAT64
         self._sized = sizes_wanted()
@@ -113,18 +112,18 @@ class Features:
         self.classes = classes_of(attached)
         self.first_code: dict[int, int] = {}
         self.strangers: dict[int, tuple[Any, ...]] = {}
+        self._numbers: dict[int, np.ndarray] = {}
         total = 0
         for slot in plan.codes:
             self.first_code[slot.index] = total
-            total += len(labels[slot.index]) + 1
-        self.labels, self.total_labels = labels, total
+            total += len(laid[slot.index].labels) + 1
+        self.laid, self.total_labels = laid, total
         self.width = plan.dense + (total if dense_labels else 0)
         self.block = scratch(self, self.width, BLOCK, dtype=precision.dtype)
         self.block[plan.dense :] = 0.0
         self._exact = scratch(self, max([plan.columns, *(d for _, _, d in plan.quadratic)]), BLOCK) if single else None
         self.block[0] = 1.0
-        self._places = places_of(labels) if places is None else places
-        self.remaps = {slot.index: self._remap(slot.index) for slot in plan.codes}
+        self.remaps = {slot.index: self._remap(slot.index, laid[slot.index]) for slot in plan.codes}
         sparse = "sparse", len(plan.codes), total, precision.name
         self.sparse: dict[int, Any] = borrowed(sparse, self, dict)
         self.sparse_at = (0, 0)
@@ -132,25 +131,20 @@ class Features:
         self._ones: list[np.ndarray] = []
         self._raw = {slot.index: scratch(self, d, BLOCK) for slot, _, d in plan.quadratic}
 
-    def _remap(self, index: int) -> np.ndarray:
+    def _remap(self, index: int, laid: Laid) -> np.ndarray:
         """Return the column of each of the chunk's codes."""
         rows = self.parts[index].rows
         own = rows.labels if rows is not None and rows.labels else ()
-        labels = self.labels[index]
-        spare = len(labels)
-        places: list[Any] = [*map(self._places[index].get, own)]
-        self.strangers[index] = ()
-        if None in places:
-            self.strangers[index] = tuple([label for label, at in zip(own, places, strict=True) if at is None])
-            places = [spare if at is None else at for at in places]
-        return np.array(places, dtype=np.intp) + self.first_code[index]
+        strange = laid.columns == len(laid.labels)
+        self.strangers[index] = tuple(own[i] for i in np.flatnonzero(strange).tolist())
+        self._numbers[index] = np.where(strange, np.cumsum(strange) - 1, -1)
+        return laid.columns + self.first_code[index]
 
     def strangers_of(self, index: int, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows (relative to `start`) whose label the model does not list, and which stranger each has."""
         part: Any = self.parts[index]
         a, b, where = part.span(start, stop)
-        number = {label: i for i, label in enumerate(self.strangers[index])}
-        which = np.array([number.get(label, -1) for label in part.rows.labels], dtype=np.intp).take(part.rows.x[a:b])
+        which = self._numbers[index].take(part.rows.x[a:b])
         odd = np.flatnonzero(which >= 0)
         return (odd if isinstance(where, slice) else where[odd]), which[odd]
 
@@ -258,11 +252,6 @@ class Features:
             self._ones.append(columns)
 
 
-def places_of(labels: dict[int, tuple[Any, ...]]) -> dict[int, dict[Any, int]]:
-    """Return the place of each label among those of its slot, by slot index."""
-    return {index: dict(zip(own, range(len(own)), strict=True)) for index, own in labels.items()}
-
-
 def fill_pairs(block: np.ndarray, row: int, d: int) -> None:
     """Write the products of rows ``row:row+d`` behind them, (i, j ≥ i) in order of i."""
     target = row + d
@@ -271,6 +260,6 @@ def fill_pairs(block: np.ndarray, row: int, d: int) -> None:
         target += d - i
 
 
-def use_dense(plan: Plan, model_labels: dict[int, tuple[Any, ...]]) -> bool:
+def use_dense(labels: Iterable[tuple[Any, ...]]) -> bool:
     """Return whether the labels of a model (or of a first chunk) are few enough to stand one-hot."""
-    return sum(len(model_labels[slot.index]) for slot in plan.codes) <= DENSE_LABELS
+    return sum(map(len, labels)) <= DENSE_LABELS

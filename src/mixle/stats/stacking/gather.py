@@ -16,6 +16,7 @@ from mixle.stats.identities import current
 from mixle.stats.kinds import CodeCounts, LinearSums, seen_labels
 from mixle.stats.stacking.features import Features, fill_pairs, tiles
 from mixle.stats.stacking.lanes import each
+from mixle.stats.stacking.lookup import MANY
 from mixle.stats.stacking.natural import sparse_labels
 from mixle.stats.stacking.split import ClassSums
 from mixle.stats.stacking.statistic import OptionalWeights, ShellWeights, StackedStatistic
@@ -72,16 +73,23 @@ class Gather:
                     self.sums[group[a:b]] += r[group[a:b]] @ block.T
         for classes in self.classes.values():
             classes.add(start, stop, r)
-        for index, counts in self.strangers.items():
-            rows_of, which = self.features.strangers_of(index, start, stop)
-            for k in range(self.count if len(which) else 0):
-                counts[k] += np.bincount(which, r[k, rows_of], counts.shape[1])
-        if self.label_sums is not None:
-            rows = stop - start
-            _, by_label = sparse_labels(self.features, self.plan, start, stop)
-            self.label_sums += by_label @ np.ascontiguousarray(r[:, :rows].T)
+        self._add_labels(start, stop, r)
         for (index, k), scatter in self.own.items():
             scatter.add(start, stop, self.centres[index, k], r[k])
+
+    def _add_labels(self, start: int, stop: int, r: np.ndarray) -> None:
+        for index, counts in self.strangers.items():
+            rows_of, which = self.features.strangers_of(index, start, stop)
+            seen, which, size = _seen(which, counts.shape[1])
+            for k in range(self.count if len(which) else 0):
+                counts[k, seen] += np.bincount(which, r[k, rows_of], size)
+        if self.label_sums is not None:
+            weights = np.ascontiguousarray(r[:, : stop - start].T)
+            matrix, by_label = sparse_labels(self.features, self.plan, start, stop)
+            seen, codes, size = _seen(matrix.indices, len(self.label_sums))
+            if codes is not matrix.indices:
+                by_label = type(matrix)((matrix.data, codes, matrix.indptr), shape=(len(weights), size)).T
+            self.label_sums[seen] += by_label @ weights
 
     def _add_tile(self, block: np.ndarray, r: np.ndarray, cut: tuple[int, int]) -> None:
         a, b = cut
@@ -207,7 +215,7 @@ class Gather:
         return Moments(weight, self._square_centres()[part], self.shift[part].copy(), self.scatter[part].copy())
 
     def _counts(self, index: int) -> CodeCounts:
-        labels = self.features.labels[index]
+        labels = self.features.laid[index].labels
         first = self.features.first_code[index]
         if self.label_sums is None:
             counts = self.sums[:, self.plan.dense + first : self.plan.dense + first + len(labels)].copy()
@@ -219,6 +227,18 @@ class Gather:
                 np.concatenate([counts, self.strangers[index]], axis=1),
             )
         return seen_labels(labels, counts)
+
+
+def _seen(codes: np.ndarray, count: int) -> tuple[Any, np.ndarray, int]:
+    """Return which of `count` codes a block has, its codes as positions among them, and their number.
+
+    All of them, and the codes as they are, unless they are so many more than rows that adding zeros to those of no row
+    costs more than the search.
+    """
+    if count <= MANY:
+        return slice(count), codes, count
+    seen, places = np.unique(codes, return_inverse=True)
+    return seen, places, len(seen)
 
 
 class _Scatter:

@@ -148,17 +148,20 @@ class Natural:
             if leaf.open_labels
         }
         odd = tuple(bool(features.strangers[slot.index]) for slot in self.plan.codes)
-        if odd not in self._looked_up:
-            self._looked_up[odd] = self._look_up(features)
-        self.table, self._by_label, self.by_group = self._looked_up[odd]
+        found = None if any(laid.narrow for laid in features.laid.values()) else self._looked_up.get(odd)
+        if found is None:
+            found = self._look_up(features)
+            if not any(laid.narrow for laid in features.laid.values()):
+                self._looked_up[odd] = found
+        self.table, self._by_label, self.by_group = found
 
     def _look_up(self, features: Features) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
         """Return the tables of labels, and with them the coefficients of each group."""
         table = np.zeros((self.count, features.total_labels))
         for index, leaf in self._codes.items():
-            labels, first = features.labels[index], features.first_code[index]
+            (labels, _, known, _), first = features.laid[index], features.first_code[index]
             members, stop = self.members[index], first + len(labels)
-            table[:, first:stop] = leaf.log_tables(members, labels)
+            table[:, first:stop] = leaf.log_tables(members, labels) if known is None else known
             # to the model they are all alike
             strangers = () if leaf.open_labels else features.strangers[index][:1]
             table[:, stop : stop + len(strangers)] = leaf.log_tables(members, strangers)

@@ -15,12 +15,13 @@ import numpy as np
 from mixle._limits import one_blas_thread
 from mixle.stats.precision import FLOAT64, Working
 from mixle.stats.recall import recalled
-from mixle.stats.stacking.facts import Facts
+from mixle.stats.stacking.facts import Facts, chunk_labels
 from mixle.stats.stacking.features import Features, scratch, tiles, use_dense
 from mixle.stats.stacking.frame import frame_of_rows
 from mixle.stats.stacking.gather import Gather
 from mixle.stats.stacking.general import GeneralParts
 from mixle.stats.stacking.lanes import each
+from mixle.stats.stacking.lookup import Laid
 from mixle.stats.stacking.natural import impossible
 from mixle.stats.stacking.plan import Attached, Plan, attach
 from mixle.stats.stacking.statistic import StackedStatistic
@@ -82,7 +83,8 @@ class Walk:
         if precision is not FLOAT64 and not suits(self.plan, facts.frame, self.attached, facts.members, facts.found):
             precision = FLOAT64
         self.precision = precision
-        self.features = Features(self.plan, facts.frame, self.attached, facts.labels, facts.dense_labels, precision)
+        laid = facts.lay(self.attached)
+        self.features = Features(self.plan, facts.frame, self.attached, laid, facts.dense_labels, precision)
         self.natural = facts.natural(precision).bound(self.features)
         self.general = GeneralParts(self.attached, self.count, rows)
         leaves = [part for part in self.attached if part.rows is not None]
@@ -327,10 +329,6 @@ def _weighted(r: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return r
 
 
-def _chunk_labels(part: Attached) -> tuple[Any, ...]:
-    return part.rows.labels if part.rows is not None and part.rows.labels else ()
-
-
 @one_blas_thread()
 def accumulate_given(
     estimators: Node,
@@ -360,8 +358,9 @@ def accumulate_given(
     attached = attach(slots, payload)
     plan = Plan.of(attached)
     count = len(estimators.members)
-    labels = {slot.index: _chunk_labels(attached[slot.index]) for slot in plan.codes}
-    features = Features(plan, frame_of_rows(plan, attached, count), attached, labels, use_dense(plan, labels))
+    laid = {slot.index: Laid.of(chunk_labels(attached[slot.index])) for slot in plan.codes}
+    dense = use_dense(one.labels for one in laid.values())
+    features = Features(plan, frame_of_rows(plan, attached, count), attached, laid, dense)
     general = GeneralParts(attached, count, rows)
     general.prepare(slots)
     general.begin(rng, seeds)
