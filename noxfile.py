@@ -124,6 +124,15 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def clones(session: nox.Session) -> None:
+    """Look for code that stands twice, words of docstrings counted: runs of 40 tokens, at most 1 % of the lines."""
+    if shutil.which("npx") is None:
+        session.skip("the search is a package of npm, which is not installed: nothing was run")
+    limits = ("--min-tokens", "40", "--format", "python", "--threshold", "1")
+    session.run("npx", "--yes", "jscpd@5.3.3", *limits, "src", external=True)
+
+
+@nox.session(default=False)
 def identity(session: nox.Session) -> None:
     """Test the promise: same shards, same bits."""
     run_marked(session, "identity", MIXLE_IDENTITY="full")

@@ -76,10 +76,8 @@ def predict(model: Any, data: Any) -> Any:
 
     Parameters
     ----------
-    model : distribution
-        A mixture or a hidden Markov model.
-    data : rows or table
-        As for `optimize`.
+    model, data
+        As for `posterior`.
 
     Returns
     -------

@@ -31,12 +31,8 @@ class HiddenMarkovModel(Estimator):
         `mixle.inference.infer` chooses for lists of single values, labels or tuples.
     tol : float
         A fit has converged when an iteration gains less, in nats for each observation.
-    max_iter : int
-        Most iterations of each start.
-    n_init : int
-        Number of starts; the best is kept.
-    reg_covar : float
-        Least variance of a Gaussian, for arrays.
+    max_iter, n_init, reg_covar
+        As for `MixtureModel`.
     backend : str, optional
         Where the E-steps run, as for `MixtureModel`; sequences are spread, one is not divided.
     n_jobs : int, optional
@@ -62,14 +58,10 @@ class HiddenMarkovModel(Estimator):
         Whether the best start converged.
     n_iter_ : int
         Its iterations.
-    lower_bound_ : float
-        Mean log-likelihood of an observation.
-    lower_bounds_ : ndarray, shape (iterations,)
-        That after each iteration.
-    n_features_in_ : int
-        Number of columns of an array or frame.
-    feature_names_in_ : ndarray of str
-        Their names, for a frame.
+    lower_bound_, lower_bounds_
+        Mean log-likelihood of an observation, and that after each iteration.
+    n_features_in_, feature_names_in_
+        As for `MixtureModel`, of an array or frame.
 
     Raises
     ------
@@ -151,10 +143,8 @@ class HiddenMarkovModel(Estimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d), or list of sequences
-            Observations.
-        lengths : sequence of int, optional
-            Lengths of the sequences in `X`.
+        X, lengths
+            Observations and the lengths of their sequences, as for `fit`.
 
         Returns
         -------
@@ -169,10 +159,8 @@ class HiddenMarkovModel(Estimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d), or list of sequences
-            Observations.
-        lengths : sequence of int, optional
-            Lengths of the sequences in `X`.
+        X, lengths
+            Observations and the lengths of their sequences, as for `fit`.
 
         Returns
         -------
@@ -186,12 +174,8 @@ class HiddenMarkovModel(Estimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d), or list of sequences
-            Observations.
-        y : ignored
+        X, y, lengths
             As for `fit`.
-        lengths : sequence of int, optional
-            Lengths of the sequences in `X`.
         """
         found = self._read(X, lengths_meant(X, y, lengths))
         return float(np.sum(self.model_.seq_log_density(self._encoded(found))))
@@ -201,10 +185,8 @@ class HiddenMarkovModel(Estimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d), or list of sequences
-            Observations.
-        lengths : sequence of int, optional
-            Lengths of the sequences in `X`.
+        X, lengths
+            Observations and the lengths of their sequences, as for `fit`.
         """
         return self.score(X, lengths=lengths), self.predict_proba(X, lengths)
 
@@ -213,10 +195,8 @@ class HiddenMarkovModel(Estimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d), or list of sequences
-            Observations.
-        lengths : sequence of int, optional
-            Lengths of the sequences in `X`.
+        X, lengths
+            Observations and the lengths of their sequences, as for `fit`.
         algorithm : {"viterbi", "map"}
             The likeliest path, or the likeliest state of each observation (a path that may be impossible).
 
@@ -276,10 +256,8 @@ class HiddenMarkovModel(Estimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d), or list of sequences
-            Observations.
-        lengths : sequence of int, optional
-            Lengths of the sequences in `X`.
+        X, lengths
+            Observations and the lengths of their sequences, as for `fit`.
         """
         return -2.0 * self.score(X, lengths=lengths) + 2.0 * self._free()
 
@@ -288,10 +266,8 @@ class HiddenMarkovModel(Estimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d), or list of sequences
-            Observations.
-        lengths : sequence of int, optional
-            Lengths of the sequences in `X`.
+        X, lengths
+            Observations and the lengths of their sequences, as for `fit`.
         """
         total = int(self._read(X, lengths).sizes.sum())
         return -2.0 * self.score(X, lengths=lengths) + self._free() * float(np.log(total))

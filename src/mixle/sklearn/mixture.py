@@ -192,8 +192,8 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d)
-            Rows.
+        X
+            Rows, as for `predict`.
 
         Returns
         -------
@@ -206,8 +206,8 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d)
-            Rows.
+        X
+            Rows, as for `predict`.
 
         Returns
         -------
@@ -220,8 +220,8 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d)
-            Rows.
+        X
+            Rows, as for `predict`.
         y : ignored
             Present by convention.
         """
@@ -263,8 +263,8 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d)
-            Rows.
+        X
+            Rows, as for `predict`.
         """
         return float(-2.0 * self.score_samples(X).sum() + 2.0 * self._free())
 
@@ -273,8 +273,8 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
 
         Parameters
         ----------
-        X : array or data frame, shape (n, d)
-            Rows.
+        X
+            Rows, as for `predict`.
         """
         scores = self.score_samples(X)
         return float(-2.0 * scores.sum() + self._free() * np.log(len(scores)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "probabilities",
     "shape_parameter",
     "shape_parameters",
+    "smoothed",
     "vector",
     "whole",
 ]
@@ -162,6 +164,30 @@ def probabilities(value: Any, what: str) -> np.ndarray:
         array /= total
     array.setflags(write=False)
     return array
+
+
+def smoothed(
+    estimator: Any, weight: float, mean: Any, scatter: Any, square: Callable[[Any], Any] = lambda y: y**2
+) -> tuple[Any, Any]:
+    """Return the mean and the variance, or covariance, of a normal law from moments and the prior of `estimator`.
+
+    Parameters
+    ----------
+    estimator : estimator of a normal law
+        Its `pseudo_count` and `suff_stat` are pairs: for the mean, and for the spread.
+    weight, mean, scatter
+        Moments about the mean.
+    square : callable
+        Square, or outer product, of a deviation.
+    """
+    (c_mean, c_var), (m0, v0) = estimator.pseudo_count, estimator.suff_stat
+    if c_mean and m0 is not None:
+        new = (weight * mean + c_mean * m0) / (weight + c_mean)
+        mean, scatter = new, scatter + weight * square(mean - new)  # the scatter about the new mean
+    if c_var and v0 is not None:
+        shift = 0.0 if m0 is None else square(m0 - mean)
+        return mean, (scatter + c_var * (v0 + shift)) / (weight + c_var)
+    return mean, scatter / weight if weight > 0.0 else 0.0 * scatter
 
 
 def floor_variance(mean: Any, variance: Any, min_covar: float | None) -> tuple[Any, bool]:

@@ -341,10 +341,8 @@ def density(data: Any, model: Any) -> np.ndarray:
 
     Parameters
     ----------
-    data : sequence of rows
-        Rows.
-    model : distribution
-        The model.
+    data, model
+        As for `log_density`.
 
     Examples
     --------

@@ -22,7 +22,7 @@ class LinearEstimator(LeafEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : float or tuple of float, optional
         Prior means of the features.
     name, keys

@@ -68,7 +68,7 @@ class PairEstimator(LeafEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : (float, float), optional
         Prior values of both parameters.
     name, keys
@@ -104,10 +104,8 @@ class LocationScaleEstimator(PairEstimator):
 
     Parameters
     ----------
-    pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
-    suff_stat : (float, float), optional
-        Prior location and scale.
+    pseudo_count, suff_stat : float and (float, float), optional
+        Weight of the prior in rows, and its location and scale.
     min_scale : float
         Floor of the scale.
     name, keys

@@ -114,14 +114,8 @@ class ReweightedEstimator(LocationScaleEstimator):
 
     Parameters
     ----------
-    pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
-    suff_stat : (float, float), optional
-        Prior location and scale.
-    min_scale : float
-        Floor of the scale.
-    name, keys
-        Label and tying key.
+    pseudo_count, suff_stat, min_scale, name, keys
+        As for `LocationScaleEstimator`.
     """
 
     def _location_scale(self, stat: ReweightedSums, variance: float, mean_u: float) -> tuple[float, float] | None:

@@ -65,14 +65,7 @@ def count_rows(path: str | os.PathLike[str]) -> int:
     Parameters
     ----------
     path : path
-        As for `read_file`.
-
-    Raises
-    ------
-    SchemaError
-        If the file is no such table.
-    MissingPackage
-        For Parquet without pyarrow.
+        As for `read_file`, as are the errors.
     """
     place = _place(path)
     if place.suffix.lower() in _PARQUET:

@@ -10,7 +10,13 @@ import numpy as np
 from mixle.errors import SupportError
 from mixle.stats.combinators.censored_rows import CensoredEncoder, CensoredInterval
 from mixle.stats.combinators.parts import supported
-from mixle.stats.combinators.wrapping import WrappedRows, WrappingAccumulator, WrappingEstimator, WrappingFactory
+from mixle.stats.combinators.wrapping import (
+    WrappedRows,
+    WrappingAccumulator,
+    WrappingEstimator,
+    WrappingFactory,
+    rows_at,
+)
 from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution
 from mixle.stats.given import estimator_given, law_given
@@ -74,12 +80,7 @@ def _some(x: WrappedRows) -> RowClasses | None:
 
 def _seen(x: WrappedRows, inside: np.ndarray) -> tuple[Any, np.ndarray | None]:
     """Return the encoded rows of a stack that the base sees, and their positions; None for all."""
-    if inside.all():
-        return x.rows.payload, None
-    kept = np.flatnonzero(inside)
-    rows = as_rows(x.rows.payload).take(kept)
-    outside = rows.outside if rows.outside is not None and rows.outside.any() else None
-    return rows._replace(outside=outside), kept
+    return (x.rows.payload, None) if inside.all() else rows_at(x.rows.payload, inside)
 
 
 def _node(base: Any) -> tuple[str, Any] | None:
@@ -177,10 +178,8 @@ class CensoredDistribution(SequenceEncodableProbabilityDistribution):
     ----------
     base : distribution
         Law of the numbers; the probability of an interval must be known for it (`mixle.stats.regions`).
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     Raises
     ------
@@ -281,10 +280,8 @@ class CensoredEstimator(WrappingEstimator):
     ----------
     base_estimator : estimator
         Estimator of the base.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
 
     Examples
     --------

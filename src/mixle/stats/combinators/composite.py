@@ -49,10 +49,8 @@ class CompositeDistribution(SequenceEncodableProbabilityDistribution):
     ----------
     dists : sequence of distributions
         The law of each field, at least one.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     Examples
     --------

@@ -211,10 +211,8 @@ class ConditionalDistribution(SequenceEncodableProbabilityDistribution):
         Law of the value for all other keys. Without one (None or a `NullDistribution`) such a row has density 0.
     given_dist : distribution, optional
         Law of what is given. Without one (None or a `NullDistribution`) the density is that of the value alone.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     References
     ----------
@@ -318,10 +316,8 @@ class ConditionalEstimator(RoutedEstimator):
         That of the values of all other keys; without one a fit refuses them.
     given_estimator : estimator, optional
         That of what is given.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
 
     Examples
     --------

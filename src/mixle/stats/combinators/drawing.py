@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle.errors import NonGenerativeSequenceError
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.null import NullDistribution
+from mixle.stats.contract import DistributionSampler
 
-__all__ = ["counted", "drawn_along", "drawn_lengths", "in_rows"]
+__all__ = ["WrappingSampler", "counted", "drawn_along", "drawn_lengths", "in_rows"]
+
+
+class WrappingSampler(DistributionSampler):
+    """Sampler of a combinator over one law: that one's sampler, under a seed of its own."""
+
+    #: Where the law stands in the combinator.
+    inside: ClassVar[str] = "dist"
+
+    def __init__(self, dist: Any, seed: int | None = None) -> None:
+        super().__init__(dist, seed)
+        self.child = getattr(dist, self.inside).sampler(self.new_seed())
 
 
 def drawn_lengths(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import KeyValidationError
+from mixle.stats.combinators.drawing import WrappingSampler
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.wrapping import WrappedRows, WrappingEncoder, WrappingFactory, kept_rows
 from mixle.stats.combinators.zero_share import (
@@ -19,7 +20,6 @@ from mixle.stats.combinators.zero_share import (
 )
 from mixle.stats.combinators.zero_split import log_shares
 from mixle.stats.combinators.zeros import zero_densities, zero_density, zero_rows
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import nonnegative
 from mixle.stats.keys import has_keys
 from mixle.stats.sums import block_sum
@@ -74,10 +74,8 @@ class HurdleDistribution(ZeroShareDistribution):
         Law f of counts, or of numbers.
     pi : float
         Probability π of a zero.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     Examples
     --------
@@ -133,12 +131,10 @@ class HurdleDistribution(ZeroShareDistribution):
         return HurdleEstimator(self.base.estimator(pseudo_count), pseudo_count, self.name, self.keys)
 
 
-class HurdleSampler(DistributionSampler):
+class HurdleSampler(WrappingSampler):
     """Sampler of a `HurdleDistribution`: draws of the base that are zero are drawn again."""
 
-    def __init__(self, dist: HurdleDistribution, seed: int | None = None) -> None:
-        super().__init__(dist, seed)
-        self.child = dist.base.sampler(self.new_seed())
+    inside = "base"
 
     def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
         """Return a value, or a list of `size` values.

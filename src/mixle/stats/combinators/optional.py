@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixle.stats.combinators.drawing import WrappingSampler
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.missing import OptionalEncoder, OptionalRows
 from mixle.stats.combinators.wrapping import WrappingAccumulator, WrappingEstimator, WrappingFactory
-from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
+from mixle.stats.contract import SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import fraction, nonnegative
 from mixle.stats.enumeration import ranked, refuse, united
 from mixle.stats.given import estimator_given, law_given
@@ -82,10 +83,8 @@ class OptionalDistribution(SequenceEncodableProbabilityDistribution):
     missing_value : object, optional
         What stands for a missing value. By default both None and NaN do. Any other is found by identity or equality;
         NaN matches NaN.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     References
     ----------
@@ -162,12 +161,8 @@ class OptionalDistribution(SequenceEncodableProbabilityDistribution):
         return ("optional", self.dist)
 
 
-class OptionalSampler(DistributionSampler):
+class OptionalSampler(WrappingSampler):
     """Sampler of an `OptionalDistribution`; without a `p` no value is missing."""
-
-    def __init__(self, dist: OptionalDistribution, seed: int | None = None) -> None:
-        super().__init__(dist, seed)
-        self.child = dist.dist.sampler(self.new_seed())
 
     def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
         """Return a value, or a list of `size` values."""
@@ -193,10 +188,8 @@ class OptionalEstimator(WrappingEstimator):
         Estimate the probability of a missing value; otherwise missing rows are marginalised.
     pseudo_count : float, optional
         Weight added to the missing and to the present rows.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
 
     Examples
     --------

@@ -143,10 +143,8 @@ class SelectDistribution(SequenceEncodableProbabilityDistribution):
     weights : array_like, shape (K,), optional
         Probability of each law, each being the law of rows that the choice function sends to it. Without weights the
         density is that of the chosen law alone, and cannot be sampled.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     Examples
     --------
@@ -298,10 +296,8 @@ class SelectEstimator(RoutedEstimator):
         Weight of prior weights.
     suff_stat : array_like, shape (K,), optional
         The prior weights; even by default.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
 
     Examples
     --------

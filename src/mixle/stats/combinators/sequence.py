@@ -210,10 +210,8 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
         Law of the length; without one the length scores 0 and sequences cannot be sampled.
     len_normalized : bool
         Divide the elements' log-density by the length.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     Examples
     --------
@@ -320,10 +318,8 @@ class SequenceEstimator(KeepsLength):
         Law of the length, kept as it is; used where there is no `len_estimator`.
     len_normalized : bool
         Let the elements of a row share its weight.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
 
     Examples
     --------

@@ -8,11 +8,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mixle.errors import SupportError, TransformCompatibilityError
+from mixle.stats.combinators.drawing import WrappingSampler
 from mixle.stats.combinators.missing import OptionalRows
 from mixle.stats.combinators.transforms import transform_named
 from mixle.stats.combinators.wrapping import (
+    ShellAccumulator,
     WrappedRows,
-    WrappingAccumulator,
     WrappingEncoder,
     WrappingEstimator,
     WrappingFactory,
@@ -20,7 +21,7 @@ from mixle.stats.combinators.wrapping import (
     outside_rows,
 )
 from mixle.stats.combinators.zeros import counts
-from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
+from mixle.stats.contract import DataSequenceEncoder, SequenceEncodableProbabilityDistribution
 from mixle.stats.enumeration import refuse
 from mixle.stats.given import estimator_given, law_given
 from mixle.stats.leaf import Rows
@@ -102,10 +103,10 @@ class TransformEncoder(WrappingEncoder):
         return nearest, inside & (np.abs(back - y) <= 1e-9 * np.maximum(np.abs(y), np.abs(back)))
 
 
-class TransformAccumulator(WrappingAccumulator):
+class TransformAccumulator(ShellAccumulator):
     """Accumulator of a `TransformEstimator`."""
 
-    width: ClassVar[int] = 1
+    layout = TransformStatistics
     part: ClassVar[str] = "dist"
 
     def __init__(self, accumulator: Any, transform: Any, slope: bool, whole: bool, keys: Any = None) -> None:
@@ -140,15 +141,6 @@ class TransformAccumulator(WrappingAccumulator):
         inside[x.rows.present] = True
         return inside if mask is None else inside & mask
 
-    def pack(self, child: Any) -> TransformStatistics:
-        """Return the statistic."""
-        return TransformStatistics(1, child, self.sums[0], 0.0)
-
-    def unpack(self, value: Any) -> tuple[Any, tuple[float, ...]]:
-        """Return the child's statistic and the weight."""
-        _, child, accepted, _ = value
-        return child, (accepted,)
-
     def acc_to_encoder(self) -> TransformEncoder:
         """Return the encoder."""
         return TransformEncoder(self.accumulator.acc_to_encoder(), self.transform, self.slope, self.whole)
@@ -166,10 +158,8 @@ class TransformDistribution(SequenceEncodableProbabilityDistribution):
         "identity", "log", "logit", "sqrt" and "square"; the identity by default.
     density_correction : bool, optional
         Whether the slope of the inverse is part of the density; by default it is, unless the child counts.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     Raises
     ------
@@ -266,12 +256,8 @@ def check_domain(part: Any, transform: Any) -> None:
         )
 
 
-class TransformSampler(DistributionSampler):
+class TransformSampler(WrappingSampler):
     """Sampler of a `TransformDistribution`."""
-
-    def __init__(self, dist: TransformDistribution, seed: int | None = None) -> None:
-        super().__init__(dist, seed)
-        self.child = dist.dist.sampler(self.new_seed())
 
     def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
         """Return a float, or an array of shape (size,)."""
@@ -291,10 +277,8 @@ class TransformEstimator(WrappingEstimator):
         f, as for the distribution.
     density_correction : bool, optional
         Whether the slope of the inverse is part of the density; by default it is, unless the child counts.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
 
     Examples
     --------

@@ -9,18 +9,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mixle.errors import SupportError
+from mixle.stats.combinators.drawing import WrappingSampler
 from mixle.stats.combinators.hurdle import refuse_tied_base
 from mixle.stats.combinators.missing import OptionalRows
 from mixle.stats.combinators.truncation import Kept
 from mixle.stats.combinators.wrapping import (
+    ShellAccumulator,
     WrappedRows,
-    WrappingAccumulator,
     WrappingEncoder,
     WrappingEstimator,
     WrappingFactory,
 )
 from mixle.stats.combinators.zeros import counts
-from mixle.stats.contract import DataSequenceEncoder, DistributionSampler, SequenceEncodableProbabilityDistribution
+from mixle.stats.contract import DataSequenceEncoder, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import nonnegative
 from mixle.stats.enumeration import moved, ranked, refuse
 from mixle.stats.given import estimator_given, law_given
@@ -83,10 +84,10 @@ class TruncatedEncoder(WrappingEncoder):
         return WrappedRows(OptionalRows(len(rows), None, payload), (self.kept.inside(rows),))
 
 
-class TruncatedAccumulator(WrappingAccumulator):
+class TruncatedAccumulator(ShellAccumulator):
     """Accumulator of a `TruncatedEstimator`."""
 
-    width: ClassVar[int] = 1
+    layout = TruncatedStatistics
 
     def __init__(self, accumulator: Any, kept: Kept, keys: Any = None) -> None:
         super().__init__(accumulator, keys)
@@ -112,21 +113,33 @@ class TruncatedAccumulator(WrappingAccumulator):
         mask = super().supported_rows(x)
         return x.extra[0] if mask is None else x.extra[0] & mask
 
-    def pack(self, child: Any) -> TruncatedStatistics:
-        """Return the statistic."""
-        return TruncatedStatistics(1, child, self.sums[0], 0.0)
-
-    def unpack(self, value: Any) -> tuple[Any, tuple[float, ...]]:
-        """Return the child's statistic and the weight."""
-        _, child, accepted, _ = value
-        return child, (accepted,)
-
     def acc_to_encoder(self) -> TruncatedEncoder:
         """Return the encoder."""
         return TruncatedEncoder(self.accumulator.acc_to_encoder(), self.kept)
 
 
-class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
+class _Cut:
+    """What the law and its estimator share: which values are seen, and how they stack; a subclass does not."""
+
+    _fields: ClassVar[tuple[str, ...]]
+
+    def _keep(self, kept: Kept, base: Any) -> None:
+        kept.check(base)
+        self.kept = kept
+        self.allowed, self.forbidden, self.low, self.high = kept.allowed, kept.forbidden, kept.low, kept.high
+
+    def shell_rows(self, x: WrappedRows) -> Rows:
+        """Return which encoded rows cannot be seen."""
+        (inside,) = x.extra
+        return Rows(inside, None, None if inside.all() else ~inside)
+
+    def stack_node(self) -> tuple[str, Any] | None:
+        """Return how this part stacks over a component axis."""
+        own = type(self) in (TruncatedDistribution, TruncatedEstimator)
+        return ("shell", Shell("Truncated", self.kept, getattr(self, self._fields[0]))) if own else None
+
+
+class TruncatedDistribution(_Cut, SequenceEncodableProbabilityDistribution):
     """Law of the base, given that the value can be seen: ``p(x) = f(x) / P(seen)``.
 
     Give the values that are seen (`allowed`), those that are not (`forbidden`), or the bounds between which values
@@ -139,10 +152,8 @@ class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
         of an interval is known (`mixle.stats.regions`).
     allowed, forbidden : sequence, optional
         The only values that are seen, or the only ones that are not.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
     low, high : float, optional
         Bounds.
 
@@ -180,11 +191,8 @@ class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
         low: float | None = None,
         high: float | None = None,
     ) -> None:
-        self.base, self.kept = law_given(base, "Truncated"), Kept(allowed, forbidden, low, high)
-        self.allowed, self.forbidden = self.kept.allowed, self.kept.forbidden
-        self.low, self.high = self.kept.low, self.kept.high
-        self.name, self.keys = name, keys
-        self.kept.check(base)
+        self.base, self.name, self.keys = law_given(base, "Truncated"), name, keys
+        self._keep(Kept(allowed, forbidden, low, high), base)
         if self.log_seen == -math.inf:
             raise ValueError(f"a Truncated needs values of positive probability: {base} has none of {self.kept}")
 
@@ -210,15 +218,6 @@ class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
         """Return what is added to the base's log-density of a value that is seen."""
         return -self.log_seen
 
-    def shell_rows(self, x: WrappedRows) -> Rows:
-        """Return which encoded rows cannot be seen."""
-        return _shell_rows(x)
-
-    def stack_node(self) -> tuple[str, Any] | None:
-        """Return how this part stacks over a component axis."""
-        shell = Shell("Truncated", self.kept, self.base)
-        return ("shell", shell) if type(self) is TruncatedDistribution else None
-
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return the outcomes of the base that are seen, the most probable first."""
         if self.allowed is not None:
@@ -242,17 +241,10 @@ class TruncatedDistribution(SequenceEncodableProbabilityDistribution):
         )  # fmt: skip
 
 
-def _shell_rows(x: WrappedRows) -> Rows:
-    (inside,) = x.extra
-    return Rows(inside, None, None if inside.all() else ~inside)
-
-
-class TruncatedSampler(DistributionSampler):
+class TruncatedSampler(WrappingSampler):
     """Sampler of a `TruncatedDistribution`: what cannot be seen is drawn again, or its law inverted where rare."""
 
-    def __init__(self, dist: TruncatedDistribution, seed: int | None = None) -> None:
-        super().__init__(dist, seed)
-        self.child = dist.base.sampler(self.new_seed())
+    inside = "base"
 
     def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
         """Return a value, or a list of `size` values."""
@@ -261,7 +253,7 @@ class TruncatedSampler(DistributionSampler):
         return drawn[0] if size is None else drawn
 
 
-class TruncatedEstimator(WrappingEstimator):
+class TruncatedEstimator(_Cut, WrappingEstimator):
     """Maximum-likelihood estimator of a `TruncatedDistribution`.
 
     The base is fitted as the law of all values, those never seen included in their expected numbers
@@ -304,14 +296,8 @@ class TruncatedEstimator(WrappingEstimator):
         high: float | None = None,
         max_iter: int = 200,
     ) -> None:
-        self.base_estimator, self.kept = (
-            estimator_given(base_estimator, "Truncated"),
-            Kept(allowed, forbidden, low, high),
-        )
-        self.allowed, self.forbidden = self.kept.allowed, self.kept.forbidden
-        self.low, self.high = self.kept.low, self.kept.high
-        self.name, self.keys = name, keys
-        self.kept.check(base_estimator)
+        self.base_estimator, self.name, self.keys = estimator_given(base_estimator, "Truncated"), name, keys
+        self._keep(Kept(allowed, forbidden, low, high), base_estimator)
         self.max_iter = int(nonnegative(max_iter, "max_iter"))
 
     def child_value(self, suff_stat: Any) -> Any:
@@ -330,15 +316,6 @@ class TruncatedEstimator(WrappingEstimator):
         return WrappingFactory(
             TruncatedAccumulator, self.base_estimator.accumulator_factory(), self.kept, self.keys
         )  # fmt: skip
-
-    def shell_rows(self, x: WrappedRows) -> Rows:
-        """Return which encoded rows cannot be seen."""
-        return _shell_rows(x)
-
-    def stack_node(self) -> tuple[str, Any] | None:
-        """Return how this part stacks over a component axis."""
-        shell = Shell("Truncated", self.kept, self.base_estimator)
-        return ("shell", shell) if type(self) is TruncatedEstimator else None
 
     def estimate(self, nobs: float | None, suff_stat: Any) -> TruncatedDistribution:
         """Return the fitted distribution."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mixle.errors import RowError
+from mixle.stats.combinators.drawing import WrappingSampler
 from mixle.stats.combinators.fields import plain_list, read_parts, split_rows
 from mixle.stats.combinators.missing import OptionalRows
 from mixle.stats.combinators.wrapping import (
@@ -18,7 +19,7 @@ from mixle.stats.combinators.wrapping import (
     WrappingEstimator,
     WrappingFactory,
 )
-from mixle.stats.contract import DistributionSampler, SequenceEncodableProbabilityDistribution
+from mixle.stats.contract import SequenceEncodableProbabilityDistribution
 from mixle.stats.given import estimator_given, law_given
 from mixle.stats.reading import read_numbers
 from mixle.stats.sums import block_sum, signed_suff_stat
@@ -128,10 +129,8 @@ class WeightedDistribution(SequenceEncodableProbabilityDistribution):
     ----------
     dist : distribution
         Law of the values.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     Examples
     --------
@@ -164,12 +163,8 @@ class WeightedDistribution(SequenceEncodableProbabilityDistribution):
         return WeightedEstimator(self.dist.estimator(pseudo_count), self.name, self.keys)
 
 
-class WeightedSampler(DistributionSampler):
+class WeightedSampler(WrappingSampler):
     """Sampler of a `WeightedDistribution`."""
-
-    def __init__(self, dist: WeightedDistribution, seed: int | None = None) -> None:
-        super().__init__(dist, seed)
-        self.child = dist.dist.sampler(self.new_seed())
 
     def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
         """Return a `WeightedObservation` of weight 1, or a list of `size`."""
@@ -185,10 +180,8 @@ class WeightedEstimator(WrappingEstimator):
     ----------
     estimator : estimator
         Estimator of the law of the values.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
 
     Examples
     --------

@@ -19,10 +19,20 @@ from mixle.stats.contract import (
     StatisticAccumulatorFactory,
 )
 from mixle.stats.label_column import LabelColumn
+from mixle.stats.leaf import as_rows
 from mixle.stats.starts import seed_start, start_components, take_columns
 
-__all__ = ["WrappedRows", "WrappingAccumulator", "WrappingEncoder", "WrappingEstimator", "WrappingFactory", "kept_rows"]
-__all__ += ["outside_rows"]
+__all__ = [
+    "ShellAccumulator",
+    "WrappedRows",
+    "WrappingAccumulator",
+    "WrappingEncoder",
+    "WrappingEstimator",
+    "WrappingFactory",
+    "kept_rows",
+    "outside_rows",
+    "rows_at",
+]
 
 
 class WrappedRows(NamedTuple):
@@ -200,6 +210,22 @@ class WrappingAccumulator(SequenceEncodableStatisticAccumulator):
         self.accumulator.key_replace(stats_dict)
 
 
+class ShellAccumulator(WrappingAccumulator):
+    """A child's statistic and the weight of its rows, laid out as ``layout(1, child, weight, 0.0)``."""
+
+    width: ClassVar[int] = 1
+    layout: ClassVar[type[Any]]
+
+    def pack(self, child: Any) -> Any:
+        """Return the statistic."""
+        return self.layout(1, child, self.sums[0], 0.0)
+
+    def unpack(self, value: Any) -> tuple[Any, tuple[float, ...]]:
+        """Return the child's statistic and the weight."""
+        _, child, accepted, _ = value
+        return child, (accepted,)
+
+
 class WrappingFactory(StatisticAccumulatorFactory):
     """Factory of `kind` accumulators over a child's factory; `arguments` follow the child's accumulator."""
 
@@ -209,6 +235,14 @@ class WrappingFactory(StatisticAccumulatorFactory):
     def make(self) -> WrappingAccumulator:
         """Return a fresh accumulator."""
         return self.kind(self.factory.make(), *self.arguments)
+
+
+def rows_at(rows: Any, keep: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return the encoded rows of a leaf that a mask (n,) keeps, and their positions."""
+    kept = np.flatnonzero(keep)
+    found = as_rows(rows).take(kept)
+    outside = found.outside if found.outside is not None and found.outside.any() else None
+    return found._replace(outside=outside), kept
 
 
 def outside_rows(rows: OptionalRows) -> np.ndarray | None:

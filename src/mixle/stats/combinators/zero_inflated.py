@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.combinators.drawing import WrappingSampler
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.missing import OptionalRows
 from mixle.stats.combinators.parts import supported
@@ -20,7 +21,6 @@ from mixle.stats.combinators.zero_share import (
 )
 from mixle.stats.combinators.zero_split import log_shares
 from mixle.stats.combinators.zeros import is_continuous, zero_densities, zero_rows
-from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import fraction
 from mixle.stats.leaf import as_rows
 from mixle.stats.stacking.split import ZeroWeights
@@ -112,10 +112,8 @@ class ZeroInflatedDistribution(ZeroShareDistribution):
         Law f of counts (or of labels that are numbers).
     pi : float
         Probability π of a structural zero.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     Raises
     ------
@@ -194,12 +192,10 @@ def _stacks(base: Any) -> bool:
     return getattr(getattr(base, "leaf", None), "name", None) in _STACKED
 
 
-class ZeroInflatedSampler(DistributionSampler):
+class ZeroInflatedSampler(WrappingSampler):
     """Sampler of a `ZeroInflatedDistribution`."""
 
-    def __init__(self, dist: ZeroInflatedDistribution, seed: int | None = None) -> None:
-        super().__init__(dist, seed)
-        self.child = dist.base.sampler(self.new_seed())
+    inside = "base"
 
     def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
         """Return a count, or a list of `size` counts."""
@@ -218,10 +214,8 @@ class ZeroInflatedEstimator(ZeroShareEstimator):
         Estimator of the law of counts.
     pseudo_count : float, optional
         Weight of a prior, half of it structural zeros.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
     initial_inflation_probability : float
         Share of the zeros that a start takes for structural.
 

@@ -39,10 +39,8 @@ class ZeroShareDistribution(ZeroSplit, SequenceEncodableProbabilityDistribution)
         Law of counts, or of numbers.
     pi : float
         Probability of a zero of its own.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
     """
 
     inside: ClassVar[str] = "base"
@@ -78,10 +76,8 @@ class ZeroShareEstimator(ZeroSplit, WrappingEstimator):
         Estimator of the base.
     pseudo_count : float, optional
         Weight of a prior, half of it zeros.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
     """
 
     inside: ClassVar[str] = "base_estimator"

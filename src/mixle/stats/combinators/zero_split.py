@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.combinators.wrapping import WrappedRows
-from mixle.stats.leaf import as_rows
+from mixle.stats.combinators.wrapping import WrappedRows, rows_at
 from mixle.stats.stacking.split import ZeroWeights
 from mixle.stats.stacking.statistic import OptionalWeights
 from mixle.stats.stacking.tree import Shell
@@ -40,12 +39,7 @@ class ZeroSplit:
         if not x.extra:  # encoded without zeros
             return x.rows.payload, x.rows.present
         (zero,) = x.extra
-        if not zero.any():
-            return x.rows.payload, None
-        kept = np.flatnonzero(~zero)
-        rows = as_rows(x.rows.payload).take(kept)
-        outside = rows.outside if rows.outside is not None and rows.outside.any() else None
-        return rows._replace(outside=outside), kept
+        return rows_at(x.rows.payload, ~zero) if zero.any() else (x.rows.payload, None)
 
     def split_statistics(
         self, members: Sequence[Any], sums: tuple[OptionalWeights, Any], _: Any

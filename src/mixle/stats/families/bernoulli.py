@@ -80,7 +80,7 @@ class BernoulliDistribution(LeafDistribution):
 
     References
     ----------
-    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006.
+    C. M. Bishop, "Pattern Recognition and Machine Learning", section 2.1, 2006.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class BernoulliEstimator(OneParameterEstimator):
         Label and tying key.
     prior : conjugate law, optional
         `BetaDistribution` of the probability;
-        the fit is then the likeliest law, and carries the posterior as its prior.
+        the likeliest law is fitted, with the posterior as its prior.
 
     Notes
     -----

@@ -55,7 +55,7 @@ class BetaDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 2, chapter 25, 1995.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class BetaEstimator(LinearEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : (float, float), optional
         Prior means of log x and of log(1 − x).
     delta : float

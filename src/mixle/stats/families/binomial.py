@@ -135,7 +135,7 @@ class BinomialDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005.
+    Johnson, Kemp and Kotz, "Univariate Discrete Distributions", chapter 3, 2005.
 
     Examples
     --------

@@ -65,7 +65,7 @@ class CategoricalDistribution(LeafDistribution):
 
     References
     ----------
-    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006.
+    C. M. Bishop, "Pattern Recognition and Machine Learning", section 2.2, 2006.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class CategoricalEstimator(LeafEstimator):
         Label and tying key.
     prior : conjugate law, optional
         `DictDirichletDistribution` or `SymmetricDirichletDistribution` of the probabilities;
-        the fit is then the likeliest law, and carries the posterior as its prior.
+        the likeliest law is fitted, with the posterior as its prior.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import numpy as np
 
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import dimensioned
-from mixle.stats.domains import floor_variance, vector
+from mixle.stats.domains import floor_variance, smoothed, vector
 from mixle.stats.kinds import MatrixRows, SquareLeaf
 from mixle.stats.leaf import LeafDistribution, repaired
 from mixle.stats.sums import Moments
@@ -44,7 +44,7 @@ class DiagonalGaussianDistribution(LeafDistribution):
 
     References
     ----------
-    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006.
+    C. M. Bishop, "Pattern Recognition and Machine Learning", section 2.3, 2006.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class DiagonalGaussianEstimator(VectorNormalEstimator):
         Label and tying key.
     prior : conjugate law, optional
         `NormalGammaDistribution` of means and precisions, its parameters numbers or vectors (d,);
-        the fit is then the likeliest law, and carries the posterior as its prior.
+        the likeliest law is fitted, with the posterior as its prior.
     min_covar : float, optional
         Absolute floor of the variances; by default 2^-80 of the second moment about zero.
 
@@ -127,17 +127,8 @@ class DiagonalGaussianEstimator(VectorNormalEstimator):
         return vector(value, "suff_stat")
 
     def _estimate(self, stat: Moments) -> DiagonalGaussianDistribution:
-        weight, mean, scatter = float(stat.weight), dimensioned(self, stat.mean), np.asarray(stat.scatter, float)
-        (c_mean, c_var), (m0, v0) = self.pseudo_count, self.suff_stat
-        if c_mean and m0 is not None:
-            new = (weight * mean + c_mean * m0) / (weight + c_mean)
-            scatter = scatter + weight * (mean - new) ** 2
-            mean = new
-        if c_var and v0 is not None:
-            shift = 0.0 if m0 is None else (m0 - mean) ** 2
-            variance = (scatter + c_var * (v0 + shift)) / (weight + c_var)
-        else:
-            variance = scatter / weight if weight > 0.0 else np.zeros_like(mean)
+        mean, scatter = dimensioned(self, stat.mean), np.asarray(stat.scatter, float)
+        mean, variance = smoothed(self, float(stat.weight), mean, scatter)
         variance, floored = floor_variance(mean, np.broadcast_to(variance, mean.shape), self.min_covar)
         model = DiagonalGaussianDistribution(mean, variance, self.name, self.keys)
         return repaired(model, "DiagonalGaussian: a variance was raised to its floor") if floored else model

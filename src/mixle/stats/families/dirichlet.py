@@ -63,7 +63,7 @@ class DirichletDistribution(LeafDistribution):
 
     References
     ----------
-    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000.
+    Kotz, Balakrishnan and Johnson, "Continuous Multivariate Distributions" 1, chapter 49, 2000.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class DirichletEstimator(LeafEstimator):
     dim : int, optional
         Number of entries d; by default that of the rows.
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : array_like, shape (d,), optional
         Prior means of the logarithms of the shares.
     delta : float

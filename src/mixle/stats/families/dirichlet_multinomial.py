@@ -121,7 +121,7 @@ class DirichletMultinomialDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997.
+    Johnson, Kotz and Balakrishnan, "Discrete Multivariate Distributions", chapter 35, 1997.
 
     Examples
     --------
@@ -177,7 +177,7 @@ class DirichletMultinomialEstimator(LeafEstimator):
     tol : float
         Relative change of the shapes at which it stops.
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     name, keys
         Label and tying key.
     min_alpha : float

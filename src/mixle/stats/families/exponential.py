@@ -45,7 +45,7 @@ class ExponentialDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, chapter 19, 1994.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class ExponentialEstimator(OneParameterEstimator):
         Label and tying key.
     prior : conjugate law, optional
         `GammaDistribution` of the rate, one over the mean;
-        the fit is then the likeliest law, and carries the posterior as its prior.
+        the likeliest law is fitted, with the posterior as its prior.
 
     Notes
     -----

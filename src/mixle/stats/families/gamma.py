@@ -56,7 +56,7 @@ class GammaDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, chapter 17, 1994.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import finite, floor_variance, nonnegative, positive
+from mixle.stats.domains import finite, floor_variance, nonnegative, positive, smoothed
 from mixle.stats.kinds import SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 from mixle.stats.reading import read_numbers
@@ -49,7 +49,7 @@ class GaussianDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, chapter 13, 1994.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class GaussianEstimator(LeafEstimator):
         Tying key.
     prior : conjugate law, optional
         `NormalGammaDistribution` of the mean and the precision;
-        the fit is then the likeliest law, and carries the posterior as its prior.
+        the likeliest law is fitted, with the posterior as its prior.
     min_covar : float, optional
         Absolute floor of the variance; by default 2^-80 of the second moment about zero.
 
@@ -176,16 +176,5 @@ def prior_moments(given: Any) -> tuple[float | None, float | None]:
 
 def fit_normal(estimator: Any, stat: Moments) -> tuple[float, float, bool]:
     """Return (mean, variance, whether it was floored) from moments, the prior of `estimator` and its floor."""
-    weight, mean, scatter = float(stat.weight), float(stat.mean), float(stat.scatter)
-    (c_mean, c_var), (m0, v0) = estimator.pseudo_count, estimator.suff_stat
-    if c_mean and m0 is not None:
-        # the scatter about the new mean: (mean − new)² of the weight is added
-        new = (weight * mean + c_mean * m0) / (weight + c_mean)
-        scatter += weight * (mean - new) ** 2
-        mean = new
-    if c_var and v0 is not None:
-        shift = 0.0 if m0 is None else (m0 - mean) ** 2
-        variance = (scatter + c_var * (v0 + shift)) / (weight + c_var)
-    else:
-        variance = scatter / weight if weight > 0.0 else 0.0
+    mean, variance = smoothed(estimator, float(stat.weight), float(stat.mean), float(stat.scatter))
     return mean, *floor_variance(mean, variance, estimator.min_covar)

@@ -66,7 +66,7 @@ class GeometricDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005.
+    Johnson, Kemp and Kotz, "Univariate Discrete Distributions", chapter 5, 2005.
 
     Examples
     --------
@@ -120,9 +120,8 @@ class GeometricEstimator(OneParameterEstimator):
         Prior probability, in (0, 1].
     name, keys
         Label and tying key.
-    prior : conjugate law, optional
-        `BetaDistribution` of the probability;
-        the fit is then the likeliest law, and carries the posterior as its prior.
+    prior : BetaDistribution, optional
+        As for `BernoulliEstimator`.
 
     Notes
     -----

@@ -132,7 +132,7 @@ class IntegerCategoricalDistribution(LeafDistribution):
 
     References
     ----------
-    C. M. Bishop, "Pattern Recognition and Machine Learning", 2006.
+    C. M. Bishop, "Pattern Recognition and Machine Learning", section 2.2, 2006.
 
     Examples
     --------
@@ -195,7 +195,7 @@ class IntegerCategoricalEstimator(LeafEstimator):
         Label and tying key.
     prior : conjugate law, optional
         `SymmetricDirichletDistribution` or `DictDirichletDistribution` of the probabilities;
-        the fit is then the likeliest law, and carries the posterior as its prior.
+        the likeliest law is fitted, with the posterior as its prior.
 
     Notes
     -----

@@ -90,7 +90,7 @@ class IntegerMultinomialDistribution(MultinomialDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997.
+    Johnson, Kotz and Balakrishnan, "Discrete Multivariate Distributions", chapter 35, 1997.
 
     Examples
     --------

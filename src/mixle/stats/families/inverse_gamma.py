@@ -90,7 +90,7 @@ class InverseGammaEstimator(LinearEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : (float, float), optional
         Prior means of 1/x and of log x.
     threshold : float

@@ -52,7 +52,7 @@ class InverseGaussianDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, chapter 15, 1994.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class InverseGaussianEstimator(LinearEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : (float, float), optional
         Prior means of x and of 1/x.
     min_param, max_param : float

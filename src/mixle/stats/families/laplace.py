@@ -67,7 +67,7 @@ class LaplaceDistribution(PairDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 2, chapter 24, 1995.
 
     Examples
     --------
@@ -90,10 +90,8 @@ class LaplaceEstimator(LocationScaleEstimator):
 
     Parameters
     ----------
-    pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
-    suff_stat : (float, float), optional
-        Prior location and scale.
+    pseudo_count, suff_stat : float and (float, float), optional
+        Weight of the prior in rows, and its location and scale.
     min_scale : float
         Floor of the scale.
     name, keys

@@ -57,7 +57,7 @@ class LogGaussianDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, chapter 14, 1994.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class LogGaussianEstimator(LeafEstimator):
         Label and tying key.
     prior : conjugate law, optional
         `NormalGammaDistribution` of the mean and the precision of log x;
-        the fit is then the likeliest law, and carries the posterior as its prior.
+        the likeliest law is fitted, with the posterior as its prior.
 
     Examples
     --------

@@ -57,7 +57,7 @@ class LogisticDistribution(LocationScaleDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 2, chapter 23, 1995.
 
     Examples
     --------
@@ -74,14 +74,8 @@ class LogisticEstimator(ReweightedEstimator):
 
     Parameters
     ----------
-    pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
-    suff_stat : (float, float), optional
-        Prior location and scale.
-    min_scale : float
-        Floor of the scale.
-    name, keys
-        Label and tying key.
+    pseudo_count, suff_stat, min_scale, name, keys
+        As for `LaplaceEstimator`.
 
     Notes
     -----

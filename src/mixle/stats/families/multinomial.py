@@ -246,14 +246,12 @@ class MultinomialDistribution(SequenceDistribution):
         Law of the total; without one the total scores 0 and bags cannot be sampled.
     len_normalized : bool
         Divide the log-density of the values, orders included, by the total.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Discrete Multivariate Distributions", 1997.
+    Johnson, Kotz and Balakrishnan, "Discrete Multivariate Distributions", chapter 35, 1997.
 
     Examples
     --------
@@ -333,10 +331,8 @@ class MultinomialEstimator(SequenceEstimator):
         Law of the total, kept as it is; used where there is no `len_estimator`.
     len_normalized : bool
         Let the values of a row share its weight.
-    name : str, optional
-        Label of the fitted distribution.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of what is fitted.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from mixle._limits import one_blas_thread
 from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import dimensioned, symmetric, with_ridge, within_bounds
-from mixle.stats.domains import floor_variance, vector
+from mixle.stats.domains import floor_variance, smoothed, vector
 from mixle.stats.kinds import FullNormalLeaf
 from mixle.stats.leaf import LeafDistribution, repaired
 from mixle.stats.sums import Moments
@@ -51,7 +51,7 @@ class MultivariateGaussianDistribution(LeafDistribution):
 
     References
     ----------
-    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000.
+    Kotz, Balakrishnan and Johnson, "Continuous Multivariate Distributions" 1, chapter 45, 2000.
 
     Examples
     --------
@@ -124,7 +124,7 @@ class MultivariateGaussianEstimator(VectorNormalEstimator):
         Label and tying key.
     prior : conjugate law, optional
         `NormalWishartDistribution` of mean and precision, or `NormalInverseWishartDistribution`;
-        the fit is then the likeliest law, and carries the posterior as its prior.
+        the likeliest law is fitted, with the posterior as its prior.
     min_covar : float, optional
         Least eigenvalue of the covariance; smaller ones are raised to it.
 
@@ -150,17 +150,8 @@ class MultivariateGaussianEstimator(VectorNormalEstimator):
 
     @one_blas_thread()
     def _estimate(self, stat: Moments) -> MultivariateGaussianDistribution:
-        weight, mean, scatter = float(stat.weight), dimensioned(self, stat.mean), np.asarray(stat.scatter, float)
-        (c_mean, c_var), (m0, v0) = self.pseudo_count, self.suff_stat
-        if c_mean and m0 is not None:
-            new = (weight * mean + c_mean * m0) / (weight + c_mean)
-            scatter = scatter + weight * np.multiply.outer(mean - new, mean - new)
-            mean = new
-        if c_var and v0 is not None:
-            shift = np.zeros_like(mean) if m0 is None else m0 - mean
-            covar = (scatter + c_var * (v0 + np.multiply.outer(shift, shift))) / (weight + c_var)
-        else:
-            covar = scatter / weight if weight > 0.0 else np.zeros((len(mean), len(mean)))
+        mean, scatter = dimensioned(self, stat.mean), np.asarray(stat.scatter, float)
+        mean, covar = smoothed(self, float(stat.weight), mean, scatter, lambda y: np.multiply.outer(y, y))
         covar = within_bounds(np.array(np.broadcast_to(covar, (len(mean), len(mean)))))
         covar, notes = self._floored(mean, covar)
         covar, more = with_ridge(covar, "MultivariateGaussian")

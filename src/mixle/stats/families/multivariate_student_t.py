@@ -123,7 +123,7 @@ class MultivariateStudentTEstimator(LeafEstimator):
     dim : int, optional
         Number of entries d; by default that of the rows.
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     min_ridge : float
         Least variance of a column; a nearly singular shape gets a ridge besides.
     name, keys

@@ -84,7 +84,7 @@ class NegativeBinomialDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005.
+    Johnson, Kemp and Kotz, "Univariate Discrete Distributions", chapter 5, 2005.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class NegativeBinomialEstimator(LeafEstimator):
     r : float
         Size without data, and where it is not estimated.
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : float, optional
         Prior value of p: the prior rows have the mean that the size and this p give.
     estimate_r : bool

@@ -93,7 +93,7 @@ class ParetoDistribution(PairDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, chapter 20, 1994.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class ParetoEstimator(PairEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : (float, float), optional
         Smallest number and shape of the prior: its rows have the mean logarithm that these give.
     min_denom : float

@@ -52,7 +52,7 @@ class PoissonDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, A. W. Kemp, S. Kotz, "Univariate Discrete Distributions", 2005.
+    Johnson, Kemp and Kotz, "Univariate Discrete Distributions", chapter 4, 2005.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class PoissonEstimator(OneParameterEstimator):
         Label and tying key.
     prior : conjugate law, optional
         `GammaDistribution` of the mean;
-        the fit is then the likeliest law, and carries the posterior as its prior.
+        the likeliest law is fitted, with the posterior as its prior.
 
     Notes
     -----

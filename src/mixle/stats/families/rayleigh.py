@@ -46,7 +46,7 @@ class RayleighDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 1, 1994.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, chapter 18, 1994.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class RayleighEstimator(LinearEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : float, optional
         Prior scale.
     min_sigma : float

@@ -118,7 +118,7 @@ class SkewNormalEstimator(LeafEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : (float, float, float), optional
         Mean, variance and third central moment of the prior's rows.
     min_scale : float

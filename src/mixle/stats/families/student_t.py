@@ -88,7 +88,7 @@ class StudentTDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 2, chapter 28, 1995.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class StudentTEstimator(ReweightedEstimator):
     df : float
         Degrees of freedom; fixed, unless `estimate_df`.
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : (float, float), optional
         Prior location and scale.
     min_scale : float

@@ -90,7 +90,7 @@ class UniformDistribution(LeafDistribution):
 
     References
     ----------
-    N. L. Johnson, S. Kotz, N. Balakrishnan, "Continuous Univariate Distributions" 2, 1995.
+    Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 2, chapter 26, 1995.
 
     Examples
     --------

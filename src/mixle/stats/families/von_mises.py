@@ -98,7 +98,7 @@ class VonMisesEstimator(LinearEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     suff_stat : (float, float), optional
         Prior means of cos x and of sin x.
     name, keys

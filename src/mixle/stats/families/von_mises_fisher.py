@@ -135,7 +135,7 @@ class VonMisesFisherEstimator(LeafEstimator):
     dim : int, optional
         Number of entries d; by default that of the rows.
     pseudo_count : float, optional
-        Weight of the prior, in rows; it is used only with `suff_stat`.
+        Weight of the prior in rows, used with `suff_stat`.
     name, keys
         Label and tying key.
     suff_stat : array_like, shape (d,), optional

@@ -25,12 +25,8 @@ class GaussianMixtureDistribution(MixtureDistribution):
         Covariances; of shape (K, d), variances of independent columns.
     w : array_like, shape (K,)
         Weights; even by default.
-    name : str, optional
-        Label carried along.
-    weights : array_like, optional
-        Another name of `w`.
-    keys : (hashable, hashable)
-        Tying keys of the weights and of the components.
+    name, weights, keys
+        As for `MixtureDistribution`.
 
     Raises
     ------

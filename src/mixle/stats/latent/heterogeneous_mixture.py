@@ -21,14 +21,8 @@ class HeterogeneousMixtureDistribution(MixtureDistribution):
         The K components; a row that one of them does not support has density 0 there.
     w : array_like, shape (K,)
         Weights; even by default.
-    name : str, optional
-        Label carried along.
-    weights : array_like, optional
-        Another name of `w`.
-    keys : (hashable, hashable)
-        Tying keys of the weights and of the components.
-    prior : conjugate law, optional
-        Dirichlet law of the weights, carried along.
+    name, weights, keys, prior
+        As for `MixtureDistribution`.
 
     Examples
     --------
@@ -52,16 +46,8 @@ class HeterogeneousMixtureEstimator(MixtureEstimator):
     ----------
     estimators : sequence of estimators
         One per component.
-    fixed_weights : array_like, shape (K,), optional
-        Weights that are kept.
-    suff_stat : array_like, shape (K,), optional
-        Prior weights, used with `pseudo_count`.
-    pseudo_count : float, optional
-        Weight of the prior; without `suff_stat` it is spread evenly.
-    name : str, optional
-        Label of the fitted mixture.
-    keys : (hashable, hashable)
-        Tying keys of the weights and of the components.
+    fixed_weights, suff_stat, pseudo_count, name, keys
+        As for `MixtureEstimator`.
 
     Examples
     --------

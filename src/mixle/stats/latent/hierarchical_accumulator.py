@@ -115,14 +115,7 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceModelAccumulator):
 
     @one_blas_thread()
     def seq_update_scored(self, x: Chains, weights: np.ndarray | None, estimate: Any) -> tuple[float, int]:
-        """Add encoded sequences under the model `estimate`.
-
-        Returns
-        -------
-        (float, int)
-            Summed log-density of the sequences under `estimate`, and the number of those left out because they are
-            impossible.
-        """
+        """Add sequences; return their log-density under `estimate` and the number of impossible ones, left out."""
         if np.shape(estimate.topic_weights) != self.topic_counts.shape:
             ours, theirs = self.topic_counts.shape, np.shape(estimate.topic_weights)
             refuse_model(theirs, ours, "(mixtures, topics)")

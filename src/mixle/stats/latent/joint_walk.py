@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixle._limits import one_blas_thread
 from mixle.stats.kinds import LOG_ZERO, log_or_floor
 from mixle.stats.stacking.features import aligned
-from mixle.stats.stacking.walk import Walk
+from mixle.stats.stacking.walk import Walk, row_log_densities
 from mixle.stats.sums import BLOCK
 
 __all__ = ["JointBlock", "JointWalk"]
@@ -89,13 +88,9 @@ class JointWalk:
         sides = ((first, payload[0], joint.sum(axis=1)), (second, payload[1], joint.sum(axis=0)))
         self.walks = tuple(Walk(parts, w, np.zeros(len(parts)), x, rows) for parts, x, w in sides)
 
-    @one_blas_thread()
     def score(self) -> np.ndarray:
         """Return the log-density of each row, shape (n,)."""
-        result = np.empty(self.rows)
-        for block in self.blocks():
-            result[block.start : block.stop] = block.log_density
-        return result
+        return row_log_densities(self)
 
     def blocks(self) -> Iterator[JointBlock]:
         """Yield the blocks of the chunk after the E-step."""

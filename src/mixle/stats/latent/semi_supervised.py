@@ -47,14 +47,8 @@ class SemiSupervisedMixtureDistribution(MixtureDistribution):
         The K components.
     w : array_like, shape (K,)
         Weights; even by default.
-    name : str, optional
-        Label carried along.
-    weights : array_like, optional
-        Another name of `w`.
-    keys : (hashable, hashable)
-        Tying keys of the weights and of the components.
-    prior : conjugate law, optional
-        Dirichlet law of the weights, carried along.
+    name, weights, keys, prior
+        As for `MixtureDistribution`.
 
     Notes
     -----

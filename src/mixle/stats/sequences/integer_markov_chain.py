@@ -66,8 +66,7 @@ class IntegerMarkovChainDistribution(SequenceEncodableProbabilityDistribution):
 
     References
     ----------
-    T. W. Anderson, L. A. Goodman, "Statistical inference about Markov chains", Annals of Mathematical Statistics 28,
-    1957.
+    As for `MarkovChainDistribution`.
 
     Examples
     --------

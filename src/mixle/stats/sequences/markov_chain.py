@@ -38,10 +38,8 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
     default_value : float
         Only 0: a label that is not listed has probability 0. ``levels=`` with ``pseudo_count=`` of the estimator gives
         labels that were not seen a probability.
-    name : str, optional
-        Label carried along.
-    keys : hashable, optional
-        Tying key of the whole.
+    name, keys
+        Label and tying key of the whole.
     prior : (sequence of labels, Dirichlet law, Dirichlet laws of the rows), optional
         Laws of the probabilities, which `estimator` hands on.
 

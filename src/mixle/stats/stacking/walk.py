@@ -29,7 +29,7 @@ from mixle.stats.stacking.suits import FAR_ROW, holds, suits
 from mixle.stats.stacking.tree import Node, Slot, flatten, signature, unify
 from mixle.stats.sums import BLOCK, block_sum, exponentials
 
-__all__ = ["Block", "Walk", "accumulate_given"]
+__all__ = ["Block", "Walk", "accumulate_given", "row_log_densities"]
 
 
 class Block(NamedTuple):
@@ -195,13 +195,9 @@ class Walk:
         """Return the walk of the same chunk in float64."""
         return Walk(*self._given)
 
-    @one_blas_thread()
     def score(self) -> np.ndarray:
         """Return the log-density of each row, shape (n,)."""
-        result = np.empty(self.rows)
-        for block in self.blocks():
-            result[block.start : block.stop] = block.log_density
-        return result
+        return row_log_densities(self)
 
     @one_blas_thread()
     def accumulate(
@@ -291,6 +287,15 @@ class Walk:
 def _tree(components: Sequence[Any]) -> tuple[Node, tuple[Slot, ...]]:
     node = unify(components)
     return node, flatten(node)
+
+
+@one_blas_thread()
+def row_log_densities(walk: Any) -> np.ndarray:
+    """Return the log-density of each row of a walk by its blocks, shape (n,)."""
+    result = np.empty(walk.rows)
+    for block in walk.blocks():
+        result[block.start : block.stop] = block.log_density
+    return result
 
 
 def _exponentials(out: np.ndarray, top: np.ndarray, cut: tuple[int, int]) -> None:

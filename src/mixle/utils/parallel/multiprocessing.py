@@ -55,10 +55,8 @@ class MPEncodedData(Handle):
         Row weights, finite and at least 0.
     policies : iterable of Policy, optional
         What happens around each round, e.g. ``[Retry(2)]``.
-    telemetry : Telemetry, optional
-        Where a record per rank and round is sent.
-    run_id : str, optional
-        Tags the records.
+    telemetry, run_id : optional
+        Where a record per rank and round is sent, and what it is tagged with.
 
     Attributes
     ----------

@@ -55,12 +55,8 @@ class ResilientMPEncodedData(Handle):
 
     Parameters
     ----------
-    data : sequence or ndarray
-        Rows; they must be picklable unless they are an array.
-    estimator, encoder : optional
-        One of them is needed.
-    num_workers : int, optional
-        Worker processes, clipped to 1 ... number of rows; one per processor that this process may use by default.
+    data, estimator, encoder, num_workers
+        As for `MPEncodedData`.
     sub_chunks : int
         Encoded pieces per shard; one accumulator runs over them, also where a shard is recomputed.
     max_retries : int
@@ -79,10 +75,8 @@ class ResilientMPEncodedData(Handle):
         Let idle workers repeat what a slow one still owes; the first reply is used.
     policies : iterable of Policy
         What happens to the workers before this class recovers from it, e.g. a `mixle.testing.ChaosPlan`.
-    telemetry : Telemetry, optional
-        Where a record per rank and round is sent.
-    run_id : str, optional
-        Tag of the records.
+    telemetry, run_id : optional
+        Where a record per rank and round is sent, and what it is tagged with.
 
     Attributes
     ----------

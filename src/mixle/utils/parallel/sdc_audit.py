@@ -39,10 +39,8 @@ class AuditedMPEncodedData(ResilientMPEncodedData):
 
     Parameters
     ----------
-    data : sequence or ndarray
-        Rows; they must be picklable unless they are an array.
-    estimator, encoder : optional
-        One of them is needed.
+    data, estimator, encoder
+        As for `ResilientMPEncodedData`.
     num_workers : int, optional
         Worker processes, as for `ResilientMPEncodedData`; three or more let a corrupting worker be named.
     sub_chunks, max_retries : int

@@ -16,70 +16,29 @@ class EncodedDataHandle:
     """
 
     def pysp_seq_log_density_sum(self, estimate: Any) -> tuple[float, float]:
-        """Return (num_observations, summed_log_density) for `estimate`.
+        """Return (num_observations, summed_log_density) for `estimate`, a distribution.
 
-        Parameters
-        ----------
-        estimate : distribution
-            Model to score.
-
-        Returns
-        -------
-        tuple of (float, float)
-            Total row weight (the number of rows without weights) and the weighted sum of log-densities.
+        That is the total row weight (the number of rows without weights) and the weighted sum of log-densities.
         """
         raise NotImplementedError(f"{type(self).__name__} does not score")
 
     def pysp_seq_estimate(self, estimator: Any, prev_estimate: Any) -> Any:
-        """Run one EM step: fold the statistic of `prev_estimate` over all rows, then estimate.
+        """Run one EM step: fold the statistic of `prev_estimate` over all rows, then estimate the next model.
 
-        Parameters
-        ----------
-        estimator : ParameterEstimator
-            Its accumulators and its M-step.
-        prev_estimate : distribution or None
-            Current model; leaves need none.
-
-        Returns
-        -------
-        distribution
-            The next model.
+        `estimator` has the accumulators and the M-step; `prev_estimate` is the current model, which leaves can do
+        without (None).
         """
         raise NotImplementedError(f"{type(self).__name__} does not estimate")
 
     def pysp_seq_initialize(self, estimator: Any, rng: Any, p: float) -> Any:
-        """Draw a start: a model estimated from a random subset of the rows.
+        """Draw a start of `estimator`: a model estimated from a random subset of the rows.
 
-        Parameters
-        ----------
-        estimator : ParameterEstimator
-            What to start.
-        rng : numpy.random.RandomState, int or numpy.random.Generator
-            Source of the randomness.
-        p : float
-            Probability that a row is kept, in (0, 1].
-
-        Returns
-        -------
-        distribution
+        `rng` is a RandomState, a Generator or a seed; `p`, in (0, 1], is the probability that a row is kept.
         """
         raise NotImplementedError(f"{type(self).__name__} does not initialize")
 
     def pysp_stream_accumulate(self, estimator: Any, model: Any) -> tuple[float, Any]:
-        """Return the folded statistic for streaming or incremental EM, keys tied.
-
-        Parameters
-        ----------
-        estimator : ParameterEstimator
-            Its accumulators.
-        model : distribution or None
-            Model of the E-step.
-
-        Returns
-        -------
-        tuple of (float, Any)
-            Total row weight and statistic.
-        """
+        """Return total row weight and folded statistic under `model`, keys tied, for streaming or incremental EM."""
         raise NotImplementedError(f"{type(self).__name__} does not accumulate")
 
     def close(self) -> None:

@@ -116,10 +116,8 @@ def diagnose(records: Sequence[RankRecord]) -> Diagnosis:
 
     Raises
     ------
-    TypeError
-        If `records` holds something else.
-    ValueError
-        If the records belong to several runs.
+    TypeError, ValueError
+        If `records` holds something else, or records of several runs.
 
     Examples
     --------

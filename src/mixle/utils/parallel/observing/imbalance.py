@@ -48,10 +48,8 @@ def imbalance_receipt(
 
     Parameters
     ----------
-    records : sequence of RankRecord
-        Of one run; several records of a rank and round are added up.
-    round : int, optional
-        The round to look at, by default the last one.
+    records, round
+        As for `detect_stragglers`.
 
     Returns
     -------
@@ -59,10 +57,8 @@ def imbalance_receipt(
 
     Raises
     ------
-    TypeError
-        If `records` holds something else.
-    ValueError
-        If the records belong to several runs.
+    TypeError, ValueError
+        If `records` holds something else, or records of several runs.
 
     Examples
     --------

@@ -24,10 +24,8 @@ def plan_rebalance_weights(
 
     Parameters
     ----------
-    records : sequence of RankRecord
-        Of one run; several records of a rank and round are added up.
-    round : int, optional
-        The round to look at, by default the last one.
+    records, round
+        As for `detect_stragglers`.
 
     Returns
     -------
@@ -36,10 +34,8 @@ def plan_rebalance_weights(
 
     Raises
     ------
-    TypeError
-        If `records` holds something else.
-    ValueError
-        If the records belong to several runs.
+    TypeError, ValueError
+        If `records` holds something else, or records of several runs.
 
     Examples
     --------

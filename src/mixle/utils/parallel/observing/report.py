@@ -150,10 +150,8 @@ def fit_report(records: Sequence[RankRecord], *, threshold_ratio: float = 1.5, z
 
     Raises
     ------
-    TypeError
-        If `records` holds something else.
-    ValueError
-        If a threshold is out of range or the records belong to several runs.
+    TypeError, ValueError
+        If `records` holds something else, or records of several runs, or a threshold is out of range.
 
     Examples
     --------

@@ -99,10 +99,8 @@ def detect_stragglers(
 
     Raises
     ------
-    TypeError
-        If `records` holds something else.
-    ValueError
-        If a threshold is out of range or the records belong to several runs.
+    TypeError, ValueError
+        If `records` holds something else, or records of several runs, or a threshold is out of range.
 
     Examples
     --------

@@ -192,10 +192,8 @@ def decompose_model(
 
     Parameters
     ----------
-    model : distribution
-        Root of the tree.
-    resources : Resources
-        Devices with speeds and memory.
+    model, resources
+        Root of the tree; devices with speeds and memory.
     n_data : int, optional
         Number of rows.
     min_components_per_shard : int

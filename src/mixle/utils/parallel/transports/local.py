@@ -165,10 +165,8 @@ class LocalEncodedData(Handle):
         Encode although the placement, given or planned for `resources`, says that memory does not suffice.
     policies : iterable of Policy, optional
         What happens around each round.
-    telemetry : Telemetry, optional
-        Where a record per rank and round is sent.
-    run_id : str, optional
-        Tags the records.
+    telemetry, run_id : optional
+        Where a record per rank and round is sent, and what it is tagged with.
 
     Attributes
     ----------

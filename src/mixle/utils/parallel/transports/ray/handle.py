@@ -58,10 +58,8 @@ class RayEncodedData(Handle):
         Row weights, finite and at least 0; not for data sets.
     policies : iterable of Policy, optional
         What happens around each round, e.g. ``[Retry(2)]``.
-    telemetry : Telemetry, optional
-        Where a record per rank and round is sent.
-    run_id : str, optional
-        Tags the records.
+    telemetry, run_id : optional
+        Where a record per rank and round is sent, and what it is tagged with.
 
     Raises
     ------

@@ -50,10 +50,8 @@ class SparkEncodedData(Handle):
         Weights of rows of this process, finite and at least 0.
     policies : iterable of Policy, optional
         What happens around each round, e.g. ``[Audit(0.1)]``, which on Spark checks invariants.
-    telemetry : Telemetry, optional
-        Where a record per rank and round is sent.
-    run_id : str, optional
-        Tags the records.
+    telemetry, run_id : optional
+        Where a record per rank and round is sent, and what it is tagged with.
 
     Raises
     ------
