@@ -1,12 +1,14 @@
 """Every module says what it is; every public name says what it takes."""
 
 import ast
+import doctest
 import importlib
 import inspect
 import re
+from functools import cache
 
 import pytest
-from source_tree import FILES, MODULES, module_of, tree_of
+from source_tree import FILES, MODULES, ROOT, module_of, tree_of
 
 #: Where users import from: here every parameter is described. Elsewhere a docstring is enough.
 DOORS = {
@@ -74,6 +76,41 @@ def test_parameters_of_public_names_are_described(module):
     ]
     silent = {name: undocumented(obj) for name, obj in public}
     assert not {name: names for name, names in silent.items() if names}
+
+
+def is_shown(text):
+    return bool(doctest.DocTestParser().get_examples(text or ""))
+
+
+@cache
+def named_in_examples():
+    """Return the words of all examples in docstrings and on pages, which run."""
+    code = []
+    for path in FILES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                examples = doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
+                code += [example.source for example in examples]
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        code += re.findall(r"^ *```python.*?\n(.*?)```", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return set(re.findall(r"\w+", "\n".join(code)))
+
+
+@pytest.mark.parametrize("module", sorted((DOORS | {"mixle", "mixle.plotting", "mixle.telemetry"}) & MODULES.keys()))
+def test_every_public_name_has_an_example(module):
+    """In its docstring, or beside others that name it; exceptions are shown on the page of errors."""
+    public = [
+        (name, obj) for name, obj in exported(module) if not (inspect.isclass(obj) and issubclass(obj, BaseException))
+    ]
+    bare = [name for name, obj in public if not is_shown(obj.__doc__)]
+    assert not [name for name in bare if name not in named_in_examples()]
+
+
+def test_an_example_is_told_from_none():
+    assert is_shown("Return one.\n\n>>> one()\n1\n")
+    assert not is_shown("Return one, as ``one()``.")
+    assert {"encoded_data", "optimize"} <= named_in_examples()
+    assert "a_name_that_nobody_shows" not in named_in_examples()
 
 
 def families():

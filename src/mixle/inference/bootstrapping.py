@@ -34,6 +34,13 @@ class Bootstrap:
         Of the models of the resamples; NaN where a resample could not be fitted.
     level : float
         Share of the replicates that lie inside an interval.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonEstimator
+    >>> found = bootstrap(PoissonEstimator(), [1, 2, 3, 2, 4, 1, 0, 2], B=5)
+    >>> found.names, found.replicates.shape
+    (('lam',), (5, 1))
     """
 
     model: Any

@@ -43,6 +43,12 @@ class Inferred:
         Part, family and reason, the heading first.
     rows : int
         Number of rows that were looked at.
+
+    Examples
+    --------
+    >>> from mixle.inference import infer
+    >>> type(infer([1.5, 2.5, 3.25]).estimator).__name__
+    'GaussianEstimator'
     """
 
     estimator: Any

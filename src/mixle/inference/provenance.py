@@ -22,6 +22,15 @@ class EMStep(NamedTuple):
         Objective of that model: the summed log-density of the data, penalised for ``objective="map"`` and ``"vb"``.
     delta : float
         Gain over the iteration before.
+
+    Examples
+    --------
+    >>> from mixle.inference import optimize
+    >>> from mixle.stats import GaussianEstimator
+    >>> steps: list[EMStep] = []
+    >>> model = optimize([1.0, 2.0, 3.0], GaussianEstimator(), out=None, on_step=steps.append)
+    >>> steps[0].iter, steps[0].model.mu
+    (1, 2.0)
     """
 
     iter: int
@@ -72,6 +81,14 @@ class FitProvenance(NamedTuple):
         Objective of the last accepted model after each iteration.
     precision : str
         What the E-steps computed in: "float64", or "float32" where that holds the digits.
+
+    Examples
+    --------
+    >>> from mixle.inference import optimize
+    >>> from mixle.stats import GaussianEstimator
+    >>> told = optimize([1.0, 2.0, 3.0], GaussianEstimator(), out=None).fit_provenance()
+    >>> told.estimator, told.converged, told.n_observations
+    ('GaussianEstimator', True, 3)
     """
 
     algorithm: str

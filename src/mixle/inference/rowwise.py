@@ -35,6 +35,12 @@ def initialize(data: Iterable[Any], estimator: Any, rng: Any, p: float = 0.1) ->
     ------
     ValueError
         Without rows, and for `p` outside (0, 1].
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianEstimator
+    >>> initialize([1.0, 2.0, 3.0], GaussianEstimator(), rng=0, p=1.0).mu
+    2.0
     """
     from numpy.random import RandomState
 

@@ -61,6 +61,11 @@ class Candidate:
         `bic` plus twice the entropy of the components, where it was asked for; less is better.
     held_out : float or None
         Mean log-density of the rows that were held out, in nats, where it was asked for; more is better.
+
+    Examples
+    --------
+    >>> Candidate(3, -100.0, 5, 216.0, 12, True).bic
+    216.0
     """
 
     components: int

@@ -40,6 +40,13 @@ def plot_convergence(history: Sequence[Any], ax: Axes | None = None, *, gains: b
         If matplotlib is not installed.
     ValueError
         If `history` holds no log-density.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> plot_convergence([-30.0, -12.0, -11.0]).get_ylabel()
+    'log-density'
     """
     at, values = _points(list(history))
     if not len(values):

@@ -36,6 +36,16 @@ def plot_placement(placement: Placement, ax: Axes | None = None) -> Axes:
     ------
     MissingPackage
         If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> from mixle.stats import GaussianEstimator
+    >>> from mixle.utils.parallel.planner import Resources, plan
+    >>> matplotlib.use("agg")
+    >>> placement = plan([1.0] * 1000, estimator=GaussianEstimator(), resources=Resources.local(2))
+    >>> [label.get_text() for label in plot_placement(placement).get_yticklabels()]
+    ['cpu:0', 'cpu:1']
     """
     devices = list(placement.by_device().items())[:_MOST]
     ax = axes(ax, height=min(2.0 + 0.3 * len(devices), 9.0))

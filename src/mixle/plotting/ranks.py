@@ -60,6 +60,14 @@ def plot_timeline(records: Sequence[RankRecord], ax: Axes | None = None, *, last
         If matplotlib is not installed.
     ValueError
         If there are no records.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> from mixle.utils.parallel.em_observability import RankRecord
+    >>> matplotlib.use("agg")
+    >>> len(plot_timeline([RankRecord(rank, 0, 1.0, n_obs=10) for rank in range(3)]).get_yticks())
+    3
     """
     found = _checked(records)
     rounds = sorted({record.round for record in found})
@@ -113,6 +121,14 @@ def plot_stragglers(records: Sequence[RankRecord], ax: Axes | None = None) -> Ax
         If matplotlib is not installed.
     ValueError
         If there are no records.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> from mixle.utils.parallel.em_observability import RankRecord
+    >>> matplotlib.use("agg")
+    >>> plot_stragglers([RankRecord(rank, 0, 1.0, n_obs=10) for rank in range(3)]).get_xlabel()
+    'round'
     """
     table, verdict = grid(_checked(records)), diagnose(records)
     ax = axes(ax, height=min(1.8 + 0.22 * len(table.ranks), 9.0))
@@ -159,6 +175,14 @@ def plot_imbalance(
         If matplotlib is not installed.
     ValueError
         If the round has no records.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> from mixle.utils.parallel.em_observability import RankRecord
+    >>> matplotlib.use("agg")
+    >>> len(plot_imbalance([RankRecord(rank, 0, 1.0, n_obs=10 + rank) for rank in range(3)]).patches)
+    3
     """
     number, present = of_round(_checked(records), round)
     if not present:

@@ -82,7 +82,15 @@ class DistributionSampler(ABC):
 
 
 class ConditionalSampler(ABC):
-    """Draws observations given a value of the conditioning part."""
+    """Draws observations given a value of the conditioning part.
+
+    Examples
+    --------
+    >>> from mixle.stats import ConditionalDistribution, GaussianDistribution
+    >>> sampler = ConditionalDistribution({"a": GaussianDistribution(0.0, 1.0)}).conditional_sampler(1)
+    >>> isinstance(sampler, ConditionalSampler), type(sampler.sample_given("a"))
+    (True, <class 'float'>)
+    """
 
     @abstractmethod
     def sample_given(self, x: Any) -> Any:
@@ -155,7 +163,14 @@ class DataSequenceEncoder(ABC):
 
 
 class StatisticAccumulator(ABC):
-    """Running sufficient statistic, row by row."""
+    """Running sufficient statistic, row by row.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianEstimator
+    >>> isinstance(GaussianEstimator().accumulator_factory().make(), StatisticAccumulator)
+    True
+    """
 
     @abstractmethod
     def update(self, x: Any, weight: float, estimate: Any) -> None:
@@ -236,6 +251,12 @@ class ProbabilityDistribution(Listed, Serializable, ABC):
     """A law of rows.
 
     `log_density(x)` is the encoded score of the single row `x`, so that the scalar and the vectorised path are one.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution
+    >>> isinstance(GaussianDistribution(0.0, 1.0), ProbabilityDistribution)
+    True
     """
 
     name: str | None = None

@@ -36,21 +36,22 @@ class NucleusResult(list[Outcome]):
     ----------
     found : iterable of (outcome, log_probability)
         The outcomes.
-    target, reached : float
-        What was asked for, and what they have.
-    exhausted : bool
-        Whether there are no more.
+    target, reached, exhausted
+        What was asked for, what they have, and whether there are no more.
 
     Attributes
     ----------
     target_probability, cumulative_probability : float
         What was asked for, and what these outcomes have.
-    reached_target : bool
-        Whether that is enough.
-    exhausted : bool
-        Whether there are no more outcomes.
-    capped : bool
-        Whether `max_items` ended the search.
+    reached_target, exhausted, capped : bool
+        Whether that is enough, whether there are no more outcomes, whether `max_items` ended the search.
+
+    Examples
+    --------
+    >>> from mixle.stats import GeometricDistribution
+    >>> found = GeometricDistribution(0.5).enumerator().top_p(0.8)
+    >>> [outcome for outcome, _ in found], found.cumulative_probability
+    ([1, 2, 3], 0.875)
     """
 
     def __init__(self, found: Iterable[Outcome], target: float, reached: float, *, exhausted: bool) -> None:

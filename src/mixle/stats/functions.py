@@ -36,6 +36,12 @@ class ResidentEncodedPayload(NamedTuple):
         The payload in main memory.
     engine_payload : object
         The payload as the engine reads it; with numpy the same object.
+
+    Examples
+    --------
+    >>> from mixle.stats import move_encoded_payload
+    >>> move_encoded_payload(np.array([1.0, 2.0])).host_payload.tolist()
+    [1.0, 2.0]
     """
 
     host_payload: Any
@@ -55,6 +61,13 @@ class EncodedData:
     Notes
     -----
     Iteration yields ``(count, payload)``; ``len()`` is the number of rows.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution, seq_encode
+    >>> data = EncodedData(seq_encode([1.0, 2.0, 3.0], model=GaussianDistribution(0.0, 1.0), num_chunks=2))
+    >>> len(data), [count for count, _ in data]
+    (3, [2, 1])
     """
 
     def __init__(self, chunks: Iterable[Any], encoder: Any = None) -> None:
@@ -118,6 +131,12 @@ def move_encoded_payload(payload: Any, engine: Any = None) -> ResidentEncodedPay
     ------
     ValueError
         For an engine other than numpy.
+
+    Examples
+    --------
+    >>> payload = np.array([1.0, 2.0])
+    >>> move_encoded_payload(payload).engine_payload is payload
+    True
     """
     name = getattr(engine, "name", engine)
     if name is not None and str(name).lower() not in {"numpy", "cpu"}:

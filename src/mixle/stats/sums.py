@@ -275,6 +275,11 @@ def scale_suff_stat(x: Any, c: float) -> Any:
     ------
     ValueError
         If `c` is negative or not finite.
+
+    Examples
+    --------
+    >>> scale_suff_stat((2.0, {"a": 4.0}, None), 0.5)
+    (1.0, {'a': 2.0}, None)
     """
     if not (math.isfinite(c) and c >= 0):
         raise ValueError(f"a statistic is scaled by a finite number ≥ 0, not {c!r}")

@@ -32,6 +32,12 @@ class Field:
         Rows without a value in the table that the schema was made from.
     conversion : {"", "days"}
         How values become numbers: dates as days since 1970-01-01.
+
+    Examples
+    --------
+    >>> import mixle
+    >>> mixle.schema({"price": [1.5, 2.25, 9.0]})["price"].family
+    'Gaussian'
     """
 
     name: Any

@@ -21,6 +21,13 @@ class Summary:
         What the parts are: ``"Cluster"``, ``"State"`` or ``"Model"``.
     parts : tuple of (str, str, tuple of (str, str))
         Name of each part, its weight in words, and its fields with their laws.
+
+    Examples
+    --------
+    >>> from mixle.stats import MixtureDistribution, PoissonDistribution
+    >>> found = summary(MixtureDistribution([PoissonDistribution(1.0), PoissonDistribution(9.0)], [0.5, 0.5]))
+    >>> found.what, len(found.parts)
+    ('Cluster', 2)
     """
 
     what: str

@@ -73,6 +73,12 @@ def render_dashboard(t: Telemetry) -> str:
     ----------
     t : Telemetry
         The recorder.
+
+    Examples
+    --------
+    >>> from mixle.telemetry import Telemetry
+    >>> render_dashboard(Telemetry()).splitlines()[0]
+    '# Telemetry'
     """
     lines = ["# Telemetry", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {_cell(value)} |" for name, value in dashboard(t).items()]

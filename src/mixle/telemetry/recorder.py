@@ -375,6 +375,12 @@ def set_default_recorder(recorder: Telemetry | None) -> None:
     ----------
     recorder : Telemetry or None
         Where `record` goes from now on.
+
+    Examples
+    --------
+    >>> set_default_recorder(None)
+    >>> get_default_recorder(), record("fit")
+    (None, None)
     """
     if recorder is not None and not isinstance(recorder, Telemetry):
         raise TypeError(f"expected a Telemetry or None, not {type(recorder).__name__}")
@@ -386,9 +392,7 @@ def record(kind: str, **details: Any) -> Event | None:
 
     Parameters
     ----------
-    kind : str
-        One of `EVENT_KINDS`.
-    **details : Any
+    kind, **details
         As for `Telemetry.record`.
     """
     recorder = get_default_recorder()

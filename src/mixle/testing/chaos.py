@@ -33,6 +33,12 @@ class Firing:
         When and whom, where that is known.
     handle : int
         The handles that a plan was given to are counted from 1.
+
+    Examples
+    --------
+    >>> from mixle.testing import Fault
+    >>> Firing(Fault("kill", "compute"), "compute", 0, 1, None, 1).worker
+    1
     """
 
     fault: Fault

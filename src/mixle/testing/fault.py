@@ -67,6 +67,12 @@ class Fault:
         Arrivals at the point that are left alone before.
     detail : tuple of (str, object)
         What the kind needs besides.
+
+    Examples
+    --------
+    >>> from mixle.testing import ChaosPlan
+    >>> ChaosPlan().kill(worker=1).faults[0].worker
+    1
     """
 
     kind: str

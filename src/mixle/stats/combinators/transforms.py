@@ -31,6 +31,12 @@ class Transform(Serializable):
 
     A transform of your own derives from this class, names its arguments in ``_fields``, and is made known to files
     with `mixle.stats.register_model`.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution, TransformDistribution
+    >>> round(TransformDistribution(GaussianDistribution(0.0, 1.0), "exp").log_density(1.0), 12)
+    -0.918938533205
     """
 
     #: Whether f is defined for x > 0 only.

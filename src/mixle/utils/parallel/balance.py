@@ -46,6 +46,15 @@ class BalancePlan:
     extra : dict
         ``max_units, m_mem, best_axis, rows_per_data_replica, per_cut_flops, per_cut_bytes, fit_status``, and ``remedy``
         where the model does not fit.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution, MixtureDistribution
+    >>> from mixle.utils.parallel.balance import balance_plan
+    >>> from mixle.utils.parallel.planner import Resources
+    >>> mixture = MixtureDistribution([GaussianDistribution(float(k), 1.0) for k in range(8)])
+    >>> balance_plan(mixture, Resources.local(4), n_data=1).model_parallel
+    4
     """
 
     data_parallel: int

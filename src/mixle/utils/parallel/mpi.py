@@ -85,6 +85,13 @@ class MPIEncodedData(Handle):
     -----
     Run it with ``mpiexec -n 4 python -m mpi4py script.py``; the module ends the job if a script fails where no call of
     ours is near. A rank that is killed ends the job: MPI cannot go on without it.
+
+    Examples
+    --------
+    Under ``mpiexec -n 4 python fit.py``, the same lines on every rank:
+
+    >>> with MPIEncodedData(rows, estimator) as handle:  # doctest: +SKIP
+    ...     model = optimize(None, estimator, enc_data=handle, out=mpi_out())
     """
 
     def __init__(
@@ -164,6 +171,10 @@ def mpi_out(comm: Any | None = None, root: int = 0) -> TextIO:
         The world by default.
     root : int
         The rank that prints.
+
+    Examples
+    --------
+    >>> model = optimize(rows, estimator, backend="mpi", out=mpi_out())  # doctest: +SKIP
     """
     comm = world() if comm is None else comm
     return sys.stdout if int(comm.Get_rank()) == root else io.StringIO()

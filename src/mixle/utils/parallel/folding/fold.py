@@ -315,6 +315,14 @@ def checkpointed_fold(
         Sum of the counts; 0.0 without payloads.
     value : Any
         The folded statistic; the zero statistic without payloads.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> from mixle.stats import PoissonEstimator
+    >>> parts = [pickle.dumps((2.0, (2.0, 5.0))), pickle.dumps((1.0, (1.0, 4.0)))]
+    >>> checkpointed_fold(PoissonEstimator(), parts, checkpoint_after=0)
+    (3.0, (3.0, 9.0))
     """
     return fold_values(estimator, _decoded(payloads), checkpoint_after)
 
@@ -345,6 +353,13 @@ def finite_guarded_fold(
     ------
     ValueError
         ``<where> (payload index i, i+1 combine() calls so far) contains a non-finite statistic (NaN or inf)``.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> from mixle.stats import PoissonEstimator
+    >>> finite_guarded_fold(PoissonEstimator(), [pickle.dumps((2.0, (2.0, 5.0)))])
+    (2.0, (2.0, 5.0))
     """
     return fold_values(estimator, _decoded(payloads), where=where)
 

@@ -13,6 +13,13 @@ class EncodedDataHandle:
 
     Handles of other frameworks need not inherit from this class: whatever has the four ``pysp_*`` methods is a handle
     (`EncodedFold`). A handle is a context manager; leaving it closes it.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonEstimator
+    >>> from mixle.utils.parallel.planner import encoded_data
+    >>> isinstance(encoded_data([1, 2, 3], PoissonEstimator()), EncodedDataHandle)
+    True
     """
 
     def pysp_seq_log_density_sum(self, estimate: Any) -> tuple[float, float]:

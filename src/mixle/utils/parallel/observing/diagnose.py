@@ -40,6 +40,12 @@ class Diagnosis:
         For each slow rank, the likely cause.
     cause, advice : str
         The same in one sentence each.
+
+    Examples
+    --------
+    >>> from mixle.utils.parallel.observing.records import RankRecord
+    >>> diagnose([RankRecord(rank, 0, 1.0, n_obs=10) for rank in range(3)]).slow_ranks
+    ()
     """
 
     round: int

@@ -26,6 +26,12 @@ class ImbalanceReceipt:
         Largest over mean; 0 if there were no bytes.
     skew_by_rank : dict of int to float
         Bytes of each rank over the mean; 0 if there were no bytes.
+
+    Examples
+    --------
+    >>> from mixle.utils.parallel.observing.records import RankRecord
+    >>> imbalance_receipt([RankRecord(0, 0, 1.0, n_obs=30), RankRecord(1, 0, 1.0, n_obs=10)]).round
+    0
     """
 
     round: int

@@ -43,6 +43,12 @@ class FitReport:
         What the report was made from; `diagnose` and the page need them.
     notes : tuple of str
         What the policies of the fit have to say about themselves.
+
+    Examples
+    --------
+    >>> from mixle.utils.parallel.observing.records import RankRecord
+    >>> fit_report([RankRecord(rank, 0, 0.5, n_obs=100) for rank in range(2)]).n_ranks
+    2
     """
 
     n_rounds: int

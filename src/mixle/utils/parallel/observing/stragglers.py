@@ -37,6 +37,12 @@ class StragglerReport:
         What was asked for.
     slow_ranks : tuple of int
         The flagged ranks, sorted.
+
+    Examples
+    --------
+    >>> from mixle.utils.parallel.observing.records import RankRecord
+    >>> detect_stragglers([RankRecord(r, 0, t) for r, t in enumerate([1.0, 1.1, 0.9, 1.0, 5.0])]).slow_ranks
+    (4,)
     """
 
     round: int

@@ -120,6 +120,11 @@ class Forecast:
         Bytes by cause when there are most, while rows are encoded or during a step; they add up to the estimate.
     round_time : RoundTime or None
         Seconds of an E-step over all rows with its M-step; None if no costs were given.
+
+    Examples
+    --------
+    >>> Forecast(3_000_000, 4_000_000, {"rows": 3_000_000}).bound_bytes
+    4000000
     """
 
     estimate_bytes: int

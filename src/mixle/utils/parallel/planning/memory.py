@@ -82,6 +82,12 @@ def estimate_model_nbytes(model: Any) -> int:
     Returns
     -------
     int
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution
+    >>> estimate_model_nbytes(GaussianDistribution(0.0, 1.0)) > 0
+    True
     """
     return payload_nbytes(model)
 
@@ -98,5 +104,11 @@ def estimate_estimator_stat_nbytes(estimator: Any) -> int:
     -------
     int
         0 if the accumulator has no value before it has seen data.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianEstimator
+    >>> estimate_estimator_stat_nbytes(GaussianEstimator()) > 0
+    True
     """
     return payload_nbytes(estimator.accumulator_factory().make().value())

@@ -25,6 +25,12 @@ class ModelShard:
         Range of components.
     parameter_bytes, statistic_bytes : int
         Estimated bytes of its parameters and statistics.
+
+    Examples
+    --------
+    >>> from mixle.utils.parallel.planning.devices import DeviceSpec
+    >>> ModelShard(DeviceSpec("cpu:0"), 0, 4).num_components
+    4
     """
 
     device: DeviceSpec

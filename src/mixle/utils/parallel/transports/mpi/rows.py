@@ -66,6 +66,11 @@ class RankFiles:
     read : callable, optional
         Returns the rows of a path. By default ``.npy`` files are arrays (never pickles) and ``.parquet`` files become
         tuples of their columns, by pyarrow.
+
+    Examples
+    --------
+    >>> RankFiles(["a.npy", "b.npy"]).paths
+    ['a.npy', 'b.npy']
     """
 
     paths: Sequence[Any]

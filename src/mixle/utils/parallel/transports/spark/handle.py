@@ -63,6 +63,11 @@ class SparkEncodedData(Handle):
         For controls that a collection cannot have.
     RowError
         For a row that cannot be encoded, named by its position in the data.
+
+    Examples
+    --------
+    >>> with SparkEncodedData(frame, estimator) as handle:  # doctest: +SKIP
+    ...     model = optimize(None, estimator, enc_data=handle)
     """
 
     def __init__(
