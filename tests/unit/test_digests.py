@@ -319,6 +319,50 @@ def test_a_model_of_a_class_of_the_main_script_is_not_told(monkeypatch):
         assert model_digest(Open(part=model)) is None
 
 
+class Grams(float):
+    """A value that is more than its attributes."""
+
+    def __new__(cls, number):
+        return super().__new__(cls, number)
+
+
+class Told:
+    """An object that says itself what it is."""
+
+    def __init__(self, number):
+        TOLD[id(self)] = number
+
+    def __reduce__(self):
+        return Told, (TOLD[id(self)],)
+
+
+TOLD = {}
+digests = sys.modules[model_digest.__module__]
+
+
+@pytest.mark.parametrize("make", [lambda x: Slotted(x, a=1.0), Grams, Told], ids=repr)
+def test_numbers_that_are_no_attributes_are_told(make):
+    kept = [make(3.0), make(4.0), make(3.0)]
+    for within in (lambda one: one, lambda one: Open(part=one), lambda one: Open(parts=[1.0, one])):
+        first, second, third = [model_digest(within(one)) for one in kept]
+        assert first == third != second
+        assert first is not None
+
+
+def test_where_the_numbers_lie_is_remembered_as_long_as_the_model_lives():
+    model = nested_model()
+    before = model_digest(model)
+    assert id(model) in digests._known
+    layout = digests._known[id(model)]
+    assert model_digest(model) == before
+    assert digests._known[id(model)] is layout
+    assert len(layout.arrays) == 4  # of the parts and of the tuple, not pickled again each time
+    place = id(model)
+    del model, layout
+    gc.collect()
+    assert place not in digests._known
+
+
 def nested_model():
     parts = [Open(mu=np.array([float(k), 2.0]), name="a", table={"x": 0.5, "y": 0.5}) for k in range(3)]
     pairs = {(1, Open(p=0.25)): Open(q=0.75), "k": [1.0, "t"]}
