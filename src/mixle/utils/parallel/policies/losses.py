@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Loss", "OomWatch", "RoundReceipt", "classify", "nobody_left"]
 
+#: Exit code after SIGKILL, on every system that has signals.
+_KILLED = -9
 #: Words of a cause that say why the driver itself ended a worker, and the kind they mean.
 _ENDED_BY_DRIVER = (
     ("launcher", "launcher"),
@@ -177,7 +178,7 @@ def _kind_of_exit(error: WorkerLost, out_of_memory: bool | None) -> str:
     if code is None:
         return "unknown"
     if code < 0:
-        return "out of memory" if out_of_memory and -code == getattr(signal, "SIGKILL", 9) else "signal"
+        return "out of memory" if out_of_memory and code == _KILLED else "signal"
     tail = error.stderr_tail
     return "import error" if "ImportError" in tail or "ModuleNotFoundError" in tail else "exit"
 
