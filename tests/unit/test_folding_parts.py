@@ -107,6 +107,11 @@ def test_a_build_without_openblas_has_a_key_too(monkeypatch):
         assert build._core_name() == name
     monkeypatch.setattr(build.ctypes, "CDLL", lambda path: SimpleNamespace(openblas_get_corename=lambda: None))
     assert build._core_name() == ""
+    monkeypatch.setattr(build.ctypes, "CDLL", lambda path: SimpleNamespace(openblas_get_corename=lambda: b"Mill"))
+    monkeypatch.setattr(build.sys, "modules", {})  # another numpy has its products elsewhere
+    assert build._core_name() == ""
+    monkeypatch.setattr(build.sys, "modules", {"numpy._core._multiarray_umath": SimpleNamespace()})
+    assert build._core_name() == ""
 
 
 def test_policies_that_refuse_a_transport_close_it(registered):

@@ -38,13 +38,13 @@ def _core_name() -> str:
     """Return the processor core that OpenBLAS chose its kernels for, empty for another library."""
     linear_algebra = sys.modules.get("numpy._core._multiarray_umath")
     try:
-        library = ctypes.CDLL(str(getattr(linear_algebra, "__file__", "")))
-    except OSError:
+        library = ctypes.CDLL(linear_algebra.__file__)  # type: ignore[union-attr]
+    except (AttributeError, OSError):
         return ""
     for name in _CORE_NAMES:
         function = getattr(library, name, None)
         if function is not None:
             function.restype = ctypes.c_char_p
             text: bytes = function() or b""
-            return text.decode("ascii", "replace")
+            return text.decode(errors="replace")
     return ""
