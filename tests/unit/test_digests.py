@@ -341,7 +341,8 @@ digests = sys.modules[model_digest.__module__]
 
 
 @pytest.mark.parametrize("make", [lambda x: Slotted(x, a=1.0), Grams, Told], ids=repr)
-def test_numbers_that_are_no_attributes_are_told(make):
+def test_numbers_that_are_no_attributes_are_told(make, monkeypatch):
+    monkeypatch.setattr(digests, "_open", weakref.WeakKeyDictionary())  # as in a process that knows no class yet
     kept = [make(3.0), make(4.0), make(3.0)]
     for within in (lambda one: one, lambda one: Open(part=one), lambda one: Open(parts=[1.0, one])):
         first, second, third = [model_digest(within(one)) for one in kept]
@@ -349,7 +350,13 @@ def test_numbers_that_are_no_attributes_are_told(make):
         assert first is not None
 
 
-def test_where_the_numbers_lie_is_remembered_as_long_as_the_model_lives():
+def test_an_array_of_objects_is_told_by_what_they_are():
+    first, second, other = (Open(a=np.array([["".join("ab"), k], None], object)) for k in (1, 1, 2))
+    assert model_digest(first) == model_digest(second) != model_digest(other)
+
+
+def test_where_the_numbers_lie_is_remembered_as_long_as_the_model_lives(monkeypatch):
+    monkeypatch.setattr(digests, "_open", weakref.WeakKeyDictionary())
     model = nested_model()
     before = model_digest(model)
     assert id(model) in digests._known

@@ -24,11 +24,25 @@ from mixle.stats.leaf import Leaf, Rows, as_rows
 from mixle.stats.reading import read_labels
 
 __all__ = ["RaggedCodes", "SetLeaf", "SetTables", "in_its_row", "label_order", "listed_sets", "read_label_sets"]
-__all__ += ["set_codes", "split_sets"]
+__all__ += ["ragged_take", "set_codes", "split_sets"]
 
 #: Entries of the table of present and absent elements that is held at a time.
 _TABLE = 1 << 20
 _PROJECTIONS = 8
+
+
+def ragged_take(offsets: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the offsets of the rows at `index`, and where their entries lie among those of rows ``offsets`` (n + 1,).
+
+    Examples
+    --------
+    >>> offsets, entries = ragged_take(np.array([0, 2, 2, 5]), np.array([2, 0]))
+    >>> offsets.tolist(), entries.tolist()
+    ([0, 3, 5], [2, 3, 4, 0, 1])
+    """
+    sizes = np.diff(offsets)[index]
+    found = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    return found, np.arange(found[-1]) + np.repeat(offsets[index] - found[:-1], sizes)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -49,7 +63,10 @@ class RaggedCodes:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, part: slice) -> RaggedCodes:
+    def __getitem__(self, part: slice | np.ndarray) -> RaggedCodes:
+        if isinstance(part, np.ndarray):
+            offsets, entries = ragged_take(self.offsets - self.offsets[0], part)
+            return RaggedCodes(offsets, self.codes[entries])
         start, stop, _ = part.indices(len(self))
         stop = max(start, stop)
         first = self.offsets[0]

@@ -14,9 +14,11 @@ from mixle.stats.combinators.null import NullEncoder
 from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder
 from mixle.stats.combinators.routing import RoutedEncoder, RoutedRows
 from mixle.stats.combinators.wrapping import WrappedRows, WrappingEncoder
+from mixle.stats.families.multinomial import BagRows, MultinomialEncoder
 from mixle.stats.latent.mixture_encoder import PerComponentEncoder
 from mixle.stats.leaf import LeafEncoder, Rows
 from mixle.stats.sequences.integer_counts import IntegerChains, IntegerMarkovChainEncoder
+from mixle.stats.set_rows import ragged_take
 from mixle.stats.stacking.general import PerComponent
 
 __all__ = ["take"]
@@ -92,12 +94,17 @@ def _routed(encoder: RoutedEncoder, payload: Any, index: np.ndarray) -> Any:
 
 @take.register
 def _ragged(encoder: SequenceEncoder, payload: Any, index: np.ndarray) -> Any:
-    sizes = payload.sizes()[index]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    elements = np.arange(offsets[-1]) + np.repeat(payload.offsets[index] - offsets[:-1], sizes)
+    offsets, elements = ragged_take(payload.offsets, index)
     return RaggedRows(
         offsets, take(encoder.encoder, payload.elements, elements), take(encoder.length, payload.lengths, index)
     )
+
+
+@take.register
+def _bags(encoder: MultinomialEncoder, payload: Any, index: np.ndarray) -> Any:
+    offsets, pairs = ragged_take(payload.offsets, index)
+    elements, totals = take(encoder.encoder, payload.elements, pairs), take(encoder.length, payload.lengths, index)
+    return BagRows(offsets, payload.counts[pairs], elements, totals, payload.orders[index])
 
 
 @take.register
