@@ -112,6 +112,7 @@ def coverage(session: nox.Session) -> None:
     if not session.posargs:
         wanted = ",".join(f"*/mixle/utils/parallel/{name}/*" for name in COVERED)
         session.run("coverage", "report", f"--include={wanted}", "--fail-under=100")
+        session.run("python", "tests/raises.py", success_codes=[0, 1])
 
 
 @nox.session(default=False)
