@@ -11,6 +11,7 @@ import pytest
 from test_bad_input import arguments, with_one_bad
 
 import mixle.stats as st
+from bits import statistic
 from mixle.inference import optimize
 from models import MODELS
 
@@ -78,7 +79,7 @@ def test_what_is_no_estimator_is_refused_where_it_is_given(name, bad):
 
 
 NUMBERS = [-1.0, 0.0, 1.5, -0.5, -1, 0, 2, 2.5, 1e308, 5e-324, -1e-9, 2**53, np.float32(-1), np.int64(-3)]
-#: Not numbers of the law, and a mean so far out that nothing is left of the others.
+#: Not numbers of the law.
 NOT_ASKED = {"name", "keys", "missing_value"}
 
 
@@ -90,7 +91,7 @@ def test_a_number_out_of_the_domain_is_refused_and_any_other_gives_densities(nam
         for argument, value in given.items():
             for bad in NUMBERS if argument not in NOT_ASKED else ():
                 wrong = with_one_bad(value, bad)
-                if wrong is None or (isinstance(thing, st.GaussianMixtureDistribution) and float(bad) == 1e308):
+                if wrong is None:
                     continue
                 try:
                     made = type(thing)(**{**given, argument: wrong})
@@ -102,6 +103,102 @@ def test_a_number_out_of_the_domain_is_refused_and_any_other_gives_densities(nam
                         found = made.seq_log_density(made.dist_to_encoder().seq_encode(model.rows[:5]))
                     assert not np.isnan(found).any(), (argument, bad)
     assert [told for told in refusals if "cannot be interpreted" in told or "math" in told] == []
+
+
+EXTREMES = [
+    1e308,
+    -1e308,
+    1e300,
+    1e200,
+    1e154,
+    -1e154,
+    1e150,
+    1e80,
+    1e-80,
+    1e-150,
+    1e-200,
+    -1e-300,
+    1e-310,
+    5e-324,
+    0.0,
+]
+FAR_OUT = [1e150, -1e150, 1e153, 1e300, 1e-300, 5e-324, 0.0]
+
+
+def with_extremes(model):
+    """Return some rows of a model, and those that a number far out makes of its first one and that can be read."""
+    rows, first = list(model.rows[:4]), model.rows[0]
+    encoder = model.dist.dist_to_encoder()
+    for number in FAR_OUT:
+        row = number if isinstance(first, (int, float, np.generic)) else with_one_bad(first, number)
+        if isinstance(first, np.ndarray):
+            row = np.array([number, *first[1:]], float)
+        try:
+            encoder.seq_encode([row])
+        except (ValueError, TypeError):
+            continue
+        rows.append(row)
+    return rows
+
+
+def surroundings(law, other):
+    """Return the laws in which the components are scored together."""
+    yield from ([law], [law, other], [other, law], [law, law], [other, law, other])
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"null"}))
+def test_no_density_is_nan_or_infinite_however_extreme_a_parameter_and_a_row(name):
+    """Not even among other components, whose densities are one product with the features of the rows."""
+    model = MODELS[name]()
+    rows, given = with_extremes(model), arguments(model.dist)
+    for argument, value in given.items():
+        for number in EXTREMES if argument not in NOT_ASKED else ():
+            wrong = with_one_bad(value, number)
+            if wrong is None:
+                continue
+            try:
+                law = type(model.dist)(**{**given, argument: wrong})
+                law.dist_to_encoder().seq_encode(rows)
+            except (ValueError, TypeError):
+                continue
+            for laws in surroundings(law, model.dist):
+                even = np.full(len(laws), 1.0 / len(laws))
+                mixed = law if len(laws) == 1 else st.MixtureDistribution(laws, even)
+                moves = np.tile(even, (len(laws), 1))
+                chain = st.HiddenMarkovModelDistribution(laws, even, moves)
+                with np.errstate(all="ignore"):
+                    found = mixed.seq_log_density(mixed.dist_to_encoder().seq_encode(rows))
+                    pairs = chain.seq_log_density(chain.dist_to_encoder().seq_encode([[row, row] for row in rows]))
+                assert (found < math.inf).all(), (argument, number, len(laws))
+                assert (pairs < math.inf).all(), (argument, number, len(laws))
+
+
+FULL = np.array([[1.0, 0.5], [0.5, 1.0]])
+
+
+@pytest.mark.parametrize("apart", [1e10, 1e40, 1e80, 1e120, 1e150, 1e308])
+def test_normal_components_however_far_apart_score_as_they_do_alone(apart):
+    laws = [st.MultivariateGaussianDistribution(mu, FULL) for mu in ([apart, 0.0], [0.0, 0.0])]
+    mixed = st.MixtureDistribution(laws, [0.5, 0.5])
+    rows = np.array([[0.0, 1.0], [1.0, -1.0]])
+    with np.errstate(all="ignore"):
+        alone = np.log(0.5) + laws[1].seq_log_density(rows)
+        assert mixed.seq_log_density(rows) == pytest.approx(alone, rel=1e-12)
+        fitted = mixed.estimator().estimate(None, statistic(mixed.estimator(), rows, model=mixed))
+    assert fitted.w.tolist() == [0.0, 1.0]
+    assert fitted.components[1].mu == pytest.approx([0.5, 0.0])
+
+
+@pytest.mark.parametrize("scale", [1e-10, 1e-100, 1e-200])
+def test_a_row_so_far_out_that_its_square_overflows_has_no_density_and_no_part_in_a_fit(scale):
+    laws = [st.MultivariateGaussianDistribution([mu, 0.0], scale * FULL) for mu in (-1.0, 1.0)]
+    mixed = st.MixtureDistribution(laws, [0.5, 0.5])
+    rows = np.array([[1.0, 0.0], [1e150, 1.0], [1e150, -1e150], [-1.0, 0.0]])
+    with np.errstate(all="ignore"):
+        assert np.isneginf(mixed.seq_log_density(rows)).tolist() == [False, True, True, False]
+        value = statistic(mixed.estimator(), rows, model=mixed)
+    fitted = mixed.estimator().estimate(None, value)
+    assert [part.mu.tolist() for part in fitted.components] == [[-1.0, 0.0], [1.0, 0.0]]
 
 
 #: Data that hold rows of no, or of few, models.

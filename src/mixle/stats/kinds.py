@@ -203,6 +203,7 @@ def forward_square(factor: np.ndarray, y: np.ndarray) -> np.ndarray:
             row -= factor[i, j] * z[j]
         np.divide(row, factor[i, i], out=z[i])
         result += z[i] * z[i]
+    result[np.isnan(result)] = np.inf  # the difference of two infinities: so far out that a square overflows
     return result
 
 
