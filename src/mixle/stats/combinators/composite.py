@@ -43,7 +43,7 @@ class CompositeAccumulator(FieldsAccumulator):
 
 
 class CompositeDistribution(SequenceEncodableProbabilityDistribution):
-    """Product of laws, one for each position of a tuple.
+    """Product of laws, ``p(x) = Π_j p_j(x_j)``, one for each position of a tuple.
 
     Parameters
     ----------
@@ -53,6 +53,10 @@ class CompositeDistribution(SequenceEncodableProbabilityDistribution):
         Label carried along.
     keys : hashable, optional
         Tying key of the whole.
+
+    References
+    ----------
+    P. F. Lazarsfeld, N. W. Henry, "Latent Structure Analysis", 1968: mixtures of it are latent class models.
 
     Examples
     --------

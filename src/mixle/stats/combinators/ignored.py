@@ -64,7 +64,7 @@ class IgnoredFactory(StatisticAccumulatorFactory):
 
 
 class IgnoredDistribution(SequenceEncodableProbabilityDistribution):
-    """A law that takes part in scores and stays as it is in a fit.
+    """A law ``p(x)`` that takes part in scores and stays as it is in a fit.
 
     Parameters
     ----------

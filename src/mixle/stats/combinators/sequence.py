@@ -200,7 +200,7 @@ class SequenceFactory(StatisticAccumulatorFactory):
 
 
 class SequenceDistribution(SequenceEncodableProbabilityDistribution):
-    """Law of a sequence: independent elements, and a law of the length.
+    """Law of a sequence, ``p(n) Π_t p(x_t)``: n independent elements, and a law of their number.
 
     Parameters
     ----------
@@ -214,6 +214,11 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
         Label carried along.
     keys : hashable, optional
         Tying key of the whole.
+
+    References
+    ----------
+    A. McCallum, K. Nigam, "A comparison of event models for naive Bayes text classification", AAAI-98 Workshop on
+    Learning for Text Categorization, 1998.
 
     Examples
     --------

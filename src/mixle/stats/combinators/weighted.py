@@ -133,6 +133,10 @@ class WeightedDistribution(SequenceEncodableProbabilityDistribution):
     keys : hashable, optional
         Tying key of the whole.
 
+    References
+    ----------
+    F. Hu, J. V. Zidek, "The weighted likelihood", Canadian Journal of Statistics 30, 2002.
+
     Examples
     --------
     >>> from mixle.stats import PoissonDistribution

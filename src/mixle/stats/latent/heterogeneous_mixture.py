@@ -30,6 +30,10 @@ class HeterogeneousMixtureDistribution(MixtureDistribution):
     prior : conjugate law, optional
         Dirichlet law of the weights, carried along.
 
+    References
+    ----------
+    D. M. Titterington, A. F. M. Smith, U. E. Makov, "Statistical Analysis of Finite Mixture Distributions", 1985.
+
     Examples
     --------
     >>> from mixle.stats import ExponentialDistribution, GaussianDistribution

@@ -46,6 +46,8 @@ def _shape(num_values: Any, lag: Any) -> tuple[int, int]:
 class IntegerMarkovChainDistribution(SequenceEncodableProbabilityDistribution):
     """Law of a sequence of integers 0, ..., num_values − 1 in which each depends on the `lag` values before it.
 
+    ``p(x₁, ..., x_lag) Π_t p(x_t | x_t₋lag, ..., x_t₋₁)``, times the probability of the length.
+
     Parameters
     ----------
     num_values : int
