@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import inspect
 import math
 import warnings
 
@@ -76,6 +77,56 @@ def test_what_is_no_estimator_is_refused_where_it_is_given(name, bad):
     ESTIMATORS[name](ESTIMATOR)
     with pytest.raises(TypeError, match=rf"a part of an? {name.split(',')[0]}.* is .*; pass "):
         ESTIMATORS[name](bad)
+
+
+#: Arguments that take laws, estimators, or several of them.
+PARTS = {
+    "base", "base_estimator", "components", "components1", "components2", "default_dist", "default_estimator", "dist",
+    "dists", "dmap", "estimator", "estimator_map", "estimators", "estimators1", "estimators2", "given_dist",
+    "given_estimator", "init_dist", "init_estimator", "len_dist", "len_estimator", "prior", "topics",
+}  # fmt: skip
+
+
+def takers():
+    """Return (class, argument) -> arguments of an instance: every argument of every class that takes parts."""
+    found = {}
+    for make in MODELS.values():
+        model = make()
+        for thing in (model.dist, model.estimator):
+            for argument in inspect.signature(type(thing)).parameters:
+                if argument in PARTS:
+                    found.setdefault((type(thing), argument), arguments(thing))
+    return found
+
+
+TAKERS = takers()
+
+
+def test_every_argument_that_takes_parts_is_held_to_them():
+    classes = {getattr(st, name) for name in st.__all__ if name.endswith(("Distribution", "Estimator"))}
+    asked = {(kind, name) for kind in classes for name in inspect.signature(kind).parameters if name in PARTS}
+    assert asked == set(TAKERS)
+    named = {name for kind in classes for name in inspect.signature(kind).parameters}
+    laws_by_name = {name for name in named if name.endswith(("dist", "dists", "estimator", "estimators"))}
+    assert laws_by_name - PARTS == {"cond_dist"}, "which holds numbers"
+
+
+@pytest.mark.parametrize(("kind", "argument"), TAKERS, ids=lambda part: getattr(part, "__name__", part))
+def test_an_argument_refuses_what_is_no_part_in_words(kind, argument):
+    given = dict(TAKERS[kind, argument])
+    value = given.get(argument)
+    if argument == "components" and "topics" in inspect.signature(kind).parameters:  # another name of it
+        value, given["topics"] = given["topics"], None
+    swapped = LAW if "estimator" in argument else ESTIMATOR
+    for bad in (3.0, "a", swapped, type(swapped)):
+        wrong = bad
+        if isinstance(value, (list, tuple)) and argument != "prior":
+            wrong = [bad, *value[1:]]
+        elif isinstance(value, dict):
+            wrong = dict.fromkeys(value, bad)
+        words = r"; pass |must be an? \w+Distribution|prior .* must be" if argument == "prior" else r"an? .*; pass "
+        with pytest.raises(ValueError if argument == "prior" else TypeError, match=words):
+            kind(**{**given, argument: wrong})
 
 
 NUMBERS = [-1.0, 0.0, 1.5, -0.5, -1, 0, 2, 2.5, 1e308, 5e-324, -1e-9, 2**53, np.float32(-1), np.int64(-3)]

@@ -355,7 +355,8 @@ class SequenceEstimator(KeepsLength):
         kind = type(self).__name__.removesuffix("Estimator")
         self.estimator = estimator_given(estimator, kind)
         self.len_estimator = NullEstimator() if len_estimator is None else estimator_given(len_estimator, kind)
-        self.len_dist, self.len_normalized = len_dist, bool(len_normalized)
+        self.len_dist = None if len_dist is None else law_given(len_dist, kind)
+        self.len_normalized = bool(len_normalized)
         self.name, self.keys = name, keys
 
     def accumulator_factory(self) -> SequenceFactory:

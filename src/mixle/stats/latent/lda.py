@@ -24,7 +24,8 @@ class LDADistribution(SequenceEncodableProbabilityDistribution):
     """Law of documents: shares of K topics are drawn from a Dirichlet law, each word from a topic drawn by the shares.
 
     ``p(x) = ∫ Dir(θ; α) Π_t Σ_k θ_k p_k(x_t) dθ``, θ being the shares of a document, which is a sequence of pairs
-    ``(word, count)``. Its score is the *evidence lower bound* of its log-density: the density itself has no closed form. With one topic the two are equal.
+    ``(word, count)``. Its score is the *evidence lower bound* of its log-density, which has no closed form. With one
+    topic the two are equal.
 
     Parameters
     ----------
