@@ -14,6 +14,7 @@ from test_bad_input import arguments, with_one_bad
 import mixle.stats as st
 from bits import statistic
 from mixle.inference import optimize
+from mixle.stats.identities import watching
 from models import MODELS
 
 LAW, ESTIMATOR = st.PoissonDistribution(1.0), st.PoissonEstimator()
@@ -224,6 +225,17 @@ def test_no_density_is_nan_or_infinite_however_extreme_a_parameter_and_a_row(nam
                 assert (pairs < math.inf).all(), (argument, number, len(laws))
 
 
+@pytest.mark.parametrize("law", [st.GaussianDistribution(0.0, 5e-324), st.ExponentialDistribution(5e-324)])
+def test_a_scale_that_cannot_be_divided_by_is_no_wrong_number(law):
+    mixed = st.MixtureDistribution(
+        [law, law.estimator().estimate(None, statistic(law.estimator(), [1.0, 2.0]))], [0.5, 0.5]
+    )
+    with np.errstate(all="ignore"), watching(15) as watch:
+        statistic(mixed.estimator(), np.array([0.0, 1.0, 2.0]), model=mixed)
+    assert watch.checked > 0
+    assert watch.worst <= 1.0
+
+
 FULL = np.array([[1.0, 0.5], [0.5, 1.0]])
 
 
@@ -245,9 +257,11 @@ def test_a_row_so_far_out_that_its_square_overflows_has_no_density_and_no_part_i
     laws = [st.MultivariateGaussianDistribution([mu, 0.0], scale * FULL) for mu in (-1.0, 1.0)]
     mixed = st.MixtureDistribution(laws, [0.5, 0.5])
     rows = np.array([[1.0, 0.0], [1e150, 1.0], [1e150, -1e150], [-1.0, 0.0]])
-    with np.errstate(all="ignore"):
-        assert np.isneginf(mixed.seq_log_density(rows)).tolist() == [False, True, True, False]
+    with np.errstate(all="ignore"), watching(15) as watch:
         value = statistic(mixed.estimator(), rows, model=mixed)
+        assert np.isneginf(mixed.seq_log_density(rows)).tolist() == [False, True, True, False]
+    assert watch.checked > 0
+    assert watch.worst <= 1.0
     fitted = mixed.estimator().estimate(None, value)
     assert [part.mu.tolist() for part in fitted.components] == [[-1.0, 0.0], [1.0, 0.0]]
 

@@ -80,7 +80,8 @@ class Watch:
         ones = _scratch("ones", out.shape[1])
         if e is not self._e:
             self._e, self._size = e, np.abs(e)
-            self._told = (self._size < LARGEST_FLOAT).all(axis=1)  # a variance that underflowed leaves no identity
+            # a variance that underflowed leaves no identity
+            self._told = np.logical_and.reduce(self._size < LARGEST_FLOAT, axis=1)
         sums = f @ ones
         expected, scale = e @ sums, self._size @ np.abs(sums)
         self.due = expected, scale, lambda: np.asarray(self._size @ (np.abs(f) @ ones))
