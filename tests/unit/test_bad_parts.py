@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import inspect
+import itertools
 import math
 import warnings
 
@@ -225,6 +226,25 @@ def test_no_density_is_nan_or_infinite_however_extreme_a_parameter_and_a_row(nam
                 assert (pairs < math.inf).all(), (argument, number, len(laws))
 
 
+@pytest.mark.parametrize("name", sorted(name for name in MODELS if MODELS[name]().leaf))
+def test_nor_of_two_extreme_parameters_at_once(name):
+    model = MODELS[name]()
+    rows, given = with_extremes(model), arguments(model.dist)
+    numbers = [argument for argument, value in given.items() if with_one_bad(value, 1.0) is not None]
+    for one, other in itertools.combinations([n for n in numbers if n not in NOT_ASKED], 2):
+        for pair in itertools.product([*EXTREMES, 1.0], repeat=2):
+            wrong = {key: with_one_bad(given[key], number) for key, number in zip((one, other), pair, strict=True)}
+            try:
+                law = type(model.dist)(**{**given, **wrong})
+            except (ValueError, TypeError):
+                continue
+            mixed = st.MixtureDistribution([model.dist, law], [0.5, 0.5])
+            with np.errstate(all="ignore"):
+                payload = law.dist_to_encoder().seq_encode(rows)
+                assert (law.seq_log_density(payload) < math.inf).all(), wrong
+                assert (mixed.seq_log_density(payload) < math.inf).all(), wrong
+
+
 @pytest.mark.parametrize("law", [st.GaussianDistribution(0.0, 5e-324), st.ExponentialDistribution(5e-324)])
 def test_a_scale_that_cannot_be_divided_by_is_no_wrong_number(law):
     mixed = st.MixtureDistribution(
@@ -250,6 +270,13 @@ def test_normal_components_however_far_apart_score_as_they_do_alone(apart):
         fitted = mixed.estimator().estimate(None, statistic(mixed.estimator(), rows, model=mixed))
     assert fitted.w.tolist() == [0.0, 1.0]
     assert fitted.components[1].mu == pytest.approx([0.5, 0.0])
+
+
+def test_covariances_that_underflow_in_a_sum_are_no_singular_matrix():
+    law = st.MultivariateGaussianDistribution([1e15, 1e30], 5e-324 * np.eye(2))
+    mixed = st.MixtureDistribution([law, law], [0.5, 0.5])
+    with np.errstate(all="ignore"):
+        assert np.isneginf(mixed.seq_log_density(np.zeros((2, 2)))).all()
 
 
 @pytest.mark.parametrize("scale", [1e-10, 1e-100, 1e-200])

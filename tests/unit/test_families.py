@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 import mixle.stats as st
 from bits import statistic
 from mixle.stats.families.gamma import gamma_shape
+from mixle.stats.special import beta_log
 
 
 def precisely(formula, *parameters):
@@ -300,6 +301,14 @@ CANCELLING = [
         for counts in ([10**5, 0, 0], [30000, 30000, 40000], [0, 1, 10**5 - 1])
     ),
 ]
+
+
+@pytest.mark.parametrize("a", [1e3, 1e8, 1e50, 1e150])
+@pytest.mark.parametrize("b", [1e10, 3e10, 1e14, 1e80, 1e150])
+def test_the_beta_function_of_large_shapes_is_right(a, b):
+    with mp.workdps(340):
+        known = mp.loggamma(mp.mpf(a)) + mp.loggamma(mp.mpf(b)) - mp.loggamma(mp.mpf(a) + mp.mpf(b))
+        assert beta_log(a, b) == beta_log(b, a) == pytest.approx(float(known), rel=1e-14)
 
 
 @pytest.mark.parametrize(("dist", "formula", "row", "parameters"), CANCELLING)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.stats.contract import Column
+from mixle.stats.domains import LARGEST_FLOAT
 from mixle.stats.leaf import Leaf, Rows
 from mixle.stats.reading import read_matrix
 from mixle.stats.sums import Moments, block_sum, block_sums, merge_moments, raw_moments, weighted_moments
@@ -142,7 +143,7 @@ class SquareLeaf(_NormalLeaf):
         for j in range(x.shape[1]):
             y = x[:, j] - mean[j]
             with np.errstate(over="ignore"):  # so far out that the density is zero in float64
-                result += -0.5 * (LOG_2PI + math.log(variance[j])) - y * y / (2.0 * variance[j])
+                result += -0.5 * (LOG_2PI + math.log(variance[j])) - y * y / min(2.0 * variance[j], LARGEST_FLOAT)
         return result
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import nonnegative, positive, vector, whole
+from mixle.stats.domains import nonnegative, positive, shape_parameter, shape_parameters, vector, whole
 from mixle.stats.families.dirichlet import polished
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, as_rows, repaired
 from mixle.stats.reading import read_matrix
@@ -133,8 +133,8 @@ class DirichletMultinomialDistribution(LeafDistribution):
     _fields = ("alpha", "n")
 
     def __init__(self, alpha: Any, n: int, name: str | None = None, keys: Any = None) -> None:
-        self.alpha = vector(alpha, "alpha of a DirichletMultinomial")
-        if len(self.alpha) < 2 or not (self.alpha > 0.0).all():
+        self.alpha = shape_parameters(alpha, "alpha of a DirichletMultinomial")
+        if len(self.alpha) < 2:
             raise ValueError(f"alpha of a DirichletMultinomial must be two positive numbers or more, is {alpha!r}")
         self.n = whole(n, "n of a DirichletMultinomial", 1)
         if self.n > MOST:
@@ -216,7 +216,7 @@ class DirichletMultinomialEstimator(LeafEstimator):
         self.dim, self.n = whole(dim, "dim", 2), whole(n, "n", 1)
         self.max_iter, self.tol = whole(max_iter, "max_iter", 1), positive(tol, "tol")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.min_alpha = positive(min_alpha, "min_alpha")
+        self.min_alpha = shape_parameter(min_alpha, "min_alpha")
         self.suff_stat = None if suff_stat is None else vector(suff_stat, "suff_stat")
         if self.suff_stat is not None and (len(self.suff_stat) != self.dim or not (self.suff_stat > 0.0).all()):
             raise ValueError(f"suff_stat must be {self.dim} positive shapes, is {suff_stat!r}")
