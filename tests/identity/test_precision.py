@@ -82,6 +82,57 @@ def test_a_step_in_float32_is_near_that_of_float64(name):
         model = fitted
 
 
+def pair(kind, *laws):
+    """Return an even mixture of laws, each inside a combinator that adds a share of zeros of its own."""
+    return st.MixtureDistribution([kind(law, pi) for law, pi in zip(laws, (0.2, 0.5), strict=True)], [0.5, 0.5])
+
+
+def censored(limit, *laws):
+    """Return an even mixture of censored laws, and what draws rows: those above a limit, and every 5th, censored."""
+    plain = st.MixtureDistribution(list(laws), [0.5, 0.5])
+
+    def rows():
+        drawn = enumerate(plain.sampler(1).sample(6000))
+        return [(limit, None) if x > limit else (x, x + 1) if i % 5 == 0 else x for i, x in drawn]
+
+    return st.MixtureDistribution([st.CensoredDistribution(law) for law in laws], [0.5, 0.5]), rows
+
+
+ZERO, HURDLE = st.ZeroInflatedDistribution, st.HurdleDistribution
+#: Mixtures of laws that hand their law some of the rows only: the law's part stacks.
+SPLITS = {
+    "zero-inflated Poisson": pair(ZERO, st.PoissonDistribution(3.0), st.PoissonDistribution(20.0)),
+    "zero-inflated geometric": pair(ZERO, st.GeometricDistribution(0.5), st.GeometricDistribution(0.05)),
+    "zero-inflated negative binomial": pair(
+        ZERO, st.NegativeBinomialDistribution(2.0, 0.5), st.NegativeBinomialDistribution(20.0, 0.3)
+    ),
+    "zero-inflated integers": pair(
+        ZERO, *(st.IntegerCategoricalDistribution(0, p) for p in ([0.2, 0.3, 0.5], [0.6, 0.3, 0.1]))
+    ),
+    "hurdle of counts": pair(HURDLE, st.PoissonDistribution(3.0), st.PoissonDistribution(20.0)),
+    "hurdle of amounts": pair(HURDLE, st.LogGaussianDistribution(0.0, 0.3), st.LogGaussianDistribution(4.0, 0.3)),
+    "hurdle of a gamma law": pair(HURDLE, st.GammaDistribution(2.0, 1.0), st.GammaDistribution(20.0, 2.0)),
+    "hurdle far from zero": pair(HURDLE, st.GaussianDistribution(1e6, 1.0), st.GaussianDistribution(1e6 + 9, 1.0)),
+    "censored numbers": censored(5.0, st.GaussianDistribution(-4.0, 1.0), st.GaussianDistribution(4.0, 1.0)),
+    "censored durations": censored(8.0, st.ExponentialDistribution(1.0), st.ExponentialDistribution(9.0)),
+    "censored counts": censored(15, st.PoissonDistribution(2.0), st.PoissonDistribution(20.0)),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_laws_that_see_some_of_the_rows_are_computed_in_it(name):
+    law, draw = SPLITS[name] if isinstance(SPLITS[name], tuple) else (SPLITS[name], None)
+    rows = draw() if draw else law.sampler(1).sample(6000)
+    estimator, model = law.estimator(), law
+    for _ in range(2):
+        assert walks(rows, model) is FLOAT32
+        (step, fitted, score), (narrow, near, close) = both(rows, estimator, model)
+        assert 0.0 < apart(step.value, narrow.value) <= STATISTIC
+        assert 0.0 < apart(fitted.to_dict(), near.to_dict()) <= 0.5 * PARAMETER
+        assert close == pytest.approx(score, rel=0.1 * SCORE)
+        model = fitted
+
+
 @pytest.mark.parametrize("family", ["numbers", "columns", "full"])
 def test_data_far_from_zero_keep_their_variance(family):
     rng = np.random.default_rng(4)

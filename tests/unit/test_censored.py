@@ -3,15 +3,18 @@
 import itertools
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 import scipy.stats as ss
 from scipy.optimize import minimize
+from test_maxima import newton
 
 import mixle.stats as st
 from bits import bits, statistic
 from mixle.errors import RowError, SupportError
 from mixle.inference import optimize
+from mixle.stats.regions import close_points, log_mass, region_points
 
 G, C, I = st.GaussianDistribution, st.CensoredDistribution, st.CensoredInterval
 
@@ -198,3 +201,86 @@ def test_a_row_outside_every_pareto_scores_minus_infinity_on_every_path(form):
         assert np.isneginf(found).tolist() == [False, True, False]
         assert found[0] <= 0.5
     assert bits(d.kernel().score(encoded)) == bits(d.seq_log_density(encoded))
+
+
+#: law -> intervals in which few points tell all
+NARROW = {
+    G(1.0, 4.0): [(-3.0, 2.0), (1.0, 1.0 + 1e-6), (41.0, 42.0), (-60.0, -59.9)],
+    st.LogisticDistribution(1.0, 2.0): [(0.0, 3.0), (-80.0, -79.0)],
+    st.StudentTDistribution(3.0, 1.0, 2.0): [(0.0, 2.0), (100.0, 150.0)],
+    st.ExponentialDistribution(2.0): [(0.0, 1.0), (30.0, 40.0)],
+    st.HalfNormalDistribution(2.0): [(0.0, 1.0), (20.0, 21.0)],
+    st.GammaDistribution(0.5, 2.0): [(1.0, 2.0), (1e-9, 2e-9), (60.0, 70.0)],
+    st.InverseGammaDistribution(3.0, 2.0): [(0.5, 0.75), (100.0, 200.0)],
+    st.LogGaussianDistribution(0.5, 0.25): [(1.0, 1.75), (1e3, 1.1e3)],
+    st.RayleighDistribution(2.0): [(0.5, 1.5), (20.0, 21.0)],
+    st.BetaDistribution(2.0, 3.5): [(0.25, 0.5), (0.9, 0.93)],
+}
+
+
+@pytest.mark.parametrize("law", NARROW, ids=lambda law: type(law).__name__)
+def test_few_points_stand_for_an_interval_as_well_as_many(law):
+    low, high = np.array(NARROW[law]).T
+    mass = log_mass(law, low, high)
+    points, shares, good = close_points(law, low, high, mass)
+    assert good.all()
+    many, logs = region_points(law, low, high)
+    start, width = low[:, None], (high - low)[:, None]
+    summed = [np.ones_like, lambda x: (x - start) / width, lambda x: ((x - start) / width) ** 2]
+    if isinstance(law, (st.GammaDistribution, st.InverseGammaDistribution, st.LogGaussianDistribution)):
+        summed.append(np.log)
+    for feature in summed:
+        few = np.sum(feature(points) * shares, axis=1)
+        known = np.sum(feature(many) * np.exp(logs - mass[:, None]), axis=1)
+        assert few == pytest.approx(known, rel=2e-9)
+
+
+@pytest.mark.parametrize(
+    ("law", "low", "high"),
+    [
+        (G(0.0, 1.0), -20.0, 20.0),
+        (G(0.0, 1.0), -1.0, math.inf),
+        (st.StudentTDistribution(3.0, 1.0, 1e-3), 0.0, 2.0),
+        (st.GammaDistribution(2.0, 1.0), 0.0, 1.0),
+        (st.RayleighDistribution(2.0), 0.0, 1.0),
+        (st.BetaDistribution(2.0, 3.0), 0.5, 1.0),
+        (st.LaplaceDistribution(0.0, 1.0), -1.0, 1.0),
+        (st.UniformDistribution(0.0, 1.0), 0.25, 0.5),
+        (st.ParetoDistribution(1.0, 2.0), 0.5, 2.0),
+        (st.PoissonDistribution(3.0), 1.0, 2.0),
+    ],
+)
+def test_where_few_points_would_not_do_many_are_taken(law, low, high):
+    ends = np.array([low]), np.array([high])
+    assert close_points(law, *ends, log_mass(law, *ends))[2].tolist() == [False]
+
+
+def interval(mu, s2):
+    """Return the log-probability of an interval under a normal law."""
+    sd = mp.sqrt(s2)
+    return lambda row: mp.log(mp.ncdf((row[1] - mu) / sd) - mp.ncdf((row[0] - mu) / sd))
+
+
+def test_intervals_of_each_row_its_own_are_fitted_at_the_maximum():
+    """Narrow and wide ones in one fit."""
+    rng = np.random.default_rng(3)
+    x, widths = rng.normal(1.0, 2.0, 80).tolist(), [1e-6, 0.5, 3.0, 40.0] * 20
+    rows = [(a - w, a + 0.5 * w) for a, w in zip(x, widths, strict=True)]
+    model = optimize(rows, st.CensoredEstimator(st.GaussianEstimator()), max_its=200, delta=None, out=None)
+    assert max(newton(interval, rows, np.ones(80), [model.base.mu, model.base.sigma2])) <= 1e-8
+
+
+@pytest.mark.parametrize("width", [1e-3, 1e-6, 1e-10, 0.0])
+@pytest.mark.parametrize("at", [1.0, 2.0, 40.0])
+def test_the_probability_of_a_narrow_interval_keeps_its_digits(at, width):
+    """A difference of two distribution functions would lose all of them."""
+    high = max(at + width, math.nextafter(at, math.inf))
+    laws = {
+        G(0.0, 1.0): lambda x: mp.ncdf(-x),
+        st.ExponentialDistribution(2.0): lambda x: mp.exp(-x / 2),
+        st.LogisticDistribution(0.0, 1.0): lambda x: 1 / (1 + mp.exp(x)),
+        st.RayleighDistribution(2.0): lambda x: mp.exp(-(x**2) / 8),
+    }
+    with mp.workdps(60):
+        known = [float(mp.log(above(mp.mpf(at)) - above(mp.mpf(high)))) for above in laws.values()]
+    assert [C(law).log_density((at, high)) for law in laws] == pytest.approx(known, rel=1e-12)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "LARGEST_FLOAT",
     "VARIANCE_FLOOR",
     "dimension",
     "finite",
@@ -20,6 +21,7 @@ __all__ = [
     "numbers_of",
     "positive",
     "probabilities",
+    "scale_parameter",
     "shape_parameter",
     "shape_parameters",
     "smoothed",
@@ -33,6 +35,10 @@ VARIANCE_FLOOR = 2.0**-80
 
 #: Shapes and concentrations are within this range.
 SHAPES = 1e-150, 1e150
+#: Scales whose squares divide are at least this.
+SMALLEST_SCALE = 1e-150
+#: Stands for the coefficient of a scale that is too small to be divided by: an infinity times 0 would make NaN.
+LARGEST_FLOAT = float(np.finfo(float).max)
 
 _NO_NUMBERS = (bool, np.bool_, str, bytes)
 
@@ -87,6 +93,14 @@ def shape_parameters(value: Any, what: str) -> np.ndarray:
     for number in array.tolist():
         shape_parameter(number, f"each entry of {what}")
     return array
+
+
+def scale_parameter(value: Any, what: str) -> float:
+    """Return `value` as a finite float > 0 whose square is a number above 0 too."""
+    number = positive(value, what)
+    if number < SMALLEST_SCALE:
+        raise ValueError(f"{what} must be at least {SMALLEST_SCALE}, so that its square is above 0, not {value!r}")
+    return number
 
 
 def nonnegative(value: Any, what: str) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.domains import LARGEST_FLOAT
 from mixle.stats.leaf import Rows
 from mixle.stats.local_sums import LocalLeaf, LocalSums
 from mixle.stats.sums import Moments, block_sum, merge_moments
@@ -36,6 +37,7 @@ class ExtremeLeaf(LocalLeaf):
         k, m = self.parameters(dist)
         with np.errstate(over="ignore"):
             z = k * (rows.x - m)
+            np.minimum(z, LARGEST_FLOAT, out=z)
             return np.asarray(math.log(k) + z - np.exp(z))
 
     def local_sums(self, x: np.ndarray, weights: np.ndarray, *at: float) -> np.ndarray:

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mixle.stats.domains import LARGEST_FLOAT
 from mixle.stats.precision import FLOAT32, FLOAT64
 
 __all__ = ["Watch", "current", "sizes_wanted", "sizing", "watching"]
@@ -79,7 +80,8 @@ class Watch:
         ones = _scratch("ones", out.shape[1])
         if e is not self._e:
             self._e, self._size = e, np.abs(e)
-            self._told = np.isfinite(e).all(axis=1)  # a variance that underflowed leaves no identity
+            # a variance that underflowed leaves no identity
+            self._told = np.logical_and.reduce(self._size < LARGEST_FLOAT, axis=1)
         sums = f @ ones
         expected, scale = e @ sums, self._size @ np.abs(sums)
         self.due = expected, scale, lambda: np.asarray(self._size @ (np.abs(f) @ ones))

@@ -12,6 +12,7 @@ import numpy as np
 
 from mixle._limits import one_blas_thread
 from mixle.stats.contract import Column
+from mixle.stats.domains import LARGEST_FLOAT
 from mixle.stats.leaf import Leaf, Rows
 from mixle.stats.reading import read_matrix
 from mixle.stats.sums import Moments, block_sum, block_sums, merge_moments, raw_moments, weighted_moments
@@ -143,7 +144,7 @@ class SquareLeaf(_NormalLeaf):
         for j in range(x.shape[1]):
             y = x[:, j] - mean[j]
             with np.errstate(over="ignore"):  # so far out that the density is zero in float64
-                result += -0.5 * (LOG_2PI + math.log(variance[j])) - y * y / (2.0 * variance[j])
+                result += -0.5 * (LOG_2PI + math.log(variance[j])) - y * y / min(2.0 * variance[j], LARGEST_FLOAT)
         return result
 
 
@@ -204,6 +205,7 @@ def forward_square(factor: np.ndarray, y: np.ndarray) -> np.ndarray:
             row -= factor[i, j] * z[j]
         np.divide(row, factor[i, i], out=z[i])
         result += z[i] * z[i]
+    result[np.isnan(result)] = np.inf  # the difference of two infinities: so far out that a square overflows
     return result
 
 

@@ -34,6 +34,8 @@ def _numbers(value: Any, what: str, least: float = -math.inf) -> Any:
 class NormalGammaDistribution(Serializable):
     """Law of a mean and a precision: the precision τ is Gamma(a, rate b), the mean given τ normal(mu, 1 / (lam τ)).
 
+    ``bᵃ / Γ(a) τ^(a−1) exp(−bτ) · √(lam τ / 2π) exp(−lam τ (m − mu)² / 2)``
+
     Parameters
     ----------
     mu : float or array_like, shape (d,)
@@ -44,6 +46,10 @@ class NormalGammaDistribution(Serializable):
         Shape (above 1/2, so that there is a mode) and rate of the precision.
     name : str, optional
         Label carried along.
+
+    References
+    ----------
+    M. H. DeGroot, "Optimal Statistical Decisions", 1970.
 
     Examples
     --------
@@ -109,6 +115,8 @@ def _log_det(matrix: np.ndarray) -> float:
 class NormalWishartDistribution(_Wishart):
     """Law of a mean vector and a precision matrix: Λ is Wishart(w_mat, nu), the mean given Λ normal(mu, (kappa Λ)⁻¹).
 
+    Proportional to ``|Λ|^((nu−d)/2) exp(−tr(W⁻¹Λ) / 2 − kappa (m − mu)ᵀ Λ (m − mu) / 2)``.
+
     Parameters
     ----------
     mu : array_like, shape (d,)
@@ -121,6 +129,10 @@ class NormalWishartDistribution(_Wishart):
         Degrees of freedom, above d, so that there is a mode.
     name : str, optional
         Label carried along.
+
+    References
+    ----------
+    M. H. DeGroot, "Optimal Statistical Decisions", 1970.
 
     Examples
     --------
@@ -147,6 +159,8 @@ class NormalWishartDistribution(_Wishart):
 class NormalInverseWishartDistribution(_Wishart):
     """Law of a mean vector and a covariance: Σ is inverse Wishart(psi, nu), the mean given Σ normal(mu, Σ / kappa).
 
+    Proportional to ``|Σ|^(−(nu+d+2)/2) exp(−tr(ΨΣ⁻¹) / 2 − kappa (m − mu)ᵀ Σ⁻¹ (m − mu) / 2)``.
+
     Parameters
     ----------
     mu : array_like, shape (d,)
@@ -159,6 +173,10 @@ class NormalInverseWishartDistribution(_Wishart):
         Degrees of freedom, above d - 1.
     name : str, optional
         Label carried along.
+
+    References
+    ----------
+    A. Gelman, J. B. Carlin, H. S. Stern, D. B. Dunson, A. Vehtari, D. B. Rubin, "Bayesian Data Analysis", 2013.
 
     Examples
     --------
@@ -183,7 +201,7 @@ class NormalInverseWishartDistribution(_Wishart):
 
 
 class DictDirichletDistribution(Serializable):
-    """Law of the probabilities of labels.
+    """Law of the probabilities of labels, ``Γ(Σα) / ΠΓ(α_l) · Π p_l^(α_l−1)``.
 
     Parameters
     ----------
@@ -191,6 +209,10 @@ class DictDirichletDistribution(Serializable):
         Concentration of each label, at least 1 so that there is a mode: 1 plus the number of rows the prior is worth.
     name : str, optional
         Label carried along.
+
+    References
+    ----------
+    S. Kotz, N. Balakrishnan, N. L. Johnson, "Continuous Multivariate Distributions" 1, 2000.
 
     Examples
     --------
@@ -213,7 +235,7 @@ class DictDirichletDistribution(Serializable):
 
 
 class SymmetricDirichletDistribution(Serializable):
-    """Law of probabilities in which every one has the same concentration.
+    """Law of k probabilities of one concentration, ``Γ(kα) / Γ(α)ᵏ · Π pⱼ^(α−1)``.
 
     Parameters
     ----------
@@ -223,6 +245,10 @@ class SymmetricDirichletDistribution(Serializable):
         Number of probabilities; by default that of the law it is a prior of.
     name : str, optional
         Label carried along.
+
+    References
+    ----------
+    I. J. Good, "The Estimation of Probabilities: An Essay on Modern Bayesian Methods", 1965.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Tails", "has_tails", "known_tails", "log_between", "log_one_minus_exp", "tails_of"]
+__all__ = ["Tails", "between", "has_tails", "known_tails", "log_between", "log_one_minus_exp", "tails_of"]
 
 _Function = Callable[[np.ndarray], np.ndarray]
 
@@ -283,10 +283,15 @@ def log_between(tails: Tails, low: Any, high: Any) -> np.ndarray:
     >>> log_between(tails, np.array([-1.0, 50.0]), np.array([1.0, 51.0])).round(6).tolist()
     [-0.381715, -1254.831361]
     """
+    return between(tails, low, high)[0]
+
+
+def between(tails: Tails, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the logarithm of the probability of intervals, and of the smaller tail that it is a difference of."""
     low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
     with np.errstate(invalid="ignore"):
         upper = tails.above(low) < tails.below(high)  # the smaller tail holds the digits of the difference
         big = np.where(upper, tails.above(low), tails.below(high))
         small = np.where(upper, tails.above(high), tails.below(low))
         found = big + log_one_minus_exp(np.where(small > -np.inf, small - big, -np.inf))
-    return np.asarray(np.where(big > -np.inf, found, -np.inf))
+    return np.asarray(np.where(big > -np.inf, found, -np.inf)), big

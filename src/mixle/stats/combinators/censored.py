@@ -21,7 +21,7 @@ from mixle.stats.combinators.zeros import counts
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution
 from mixle.stats.given import estimator_given, law_given
 from mixle.stats.leaf import LeafAccumulator, as_rows
-from mixle.stats.regions import log_mass, refuse_region, region_points
+from mixle.stats.regions import close_points, log_mass, refuse_region, region_points
 from mixle.stats.stacking.split import CensoredWeights, ClassSums, RowClasses
 from mixle.stats.stacking.statistic import OptionalWeights
 from mixle.stats.stacking.tree import Shell
@@ -38,6 +38,8 @@ __all__ = [
 
 #: Intervals whose points are worked on at a time.
 INTERVALS = 64
+#: The same of those of which few points tell all.
+CLOSE = 256
 
 
 class CensoredStatistics(NamedTuple):
@@ -103,13 +105,25 @@ def add_expected(
     weight, mass : ndarray, shape (J,)
         Weights, and logarithms of their probabilities, none of which is −inf.
     """
-    for start in range(0, len(weight), INTERVALS):
-        part = slice(start, start + INTERVALS)
-        points, masses = region_points(base, ends[0][part], ends[1][part])
-        share = (np.exp(masses - mass[part, None]) * weight[part, None]).ravel()
-        payload = base.dist_to_encoder().seq_encode(points.ravel())
-        known = supported(accumulator, payload)
-        accumulator.seq_update(payload, share if known is None else np.where(known, share, 0.0), base)
+    far = []
+    for start in range(0, len(weight), CLOSE):
+        part = slice(start, start + CLOSE)
+        points, shares, good = close_points(base, ends[0][part], ends[1][part], mass[part])
+        if len(points):
+            _add_points(accumulator, base, points, shares * weight[part][good, None])
+        far.append(start + np.flatnonzero(~good))
+    others = np.concatenate([np.zeros(0, int), *far])
+    for start in range(0, len(others), INTERVALS):
+        own = others[start : start + INTERVALS]
+        points, masses = region_points(base, ends[0][own], ends[1][own])
+        _add_points(accumulator, base, points, np.exp(masses - mass[own, None]) * weight[own, None])
+
+
+def _add_points(accumulator: Any, base: Any, points: np.ndarray, shares: np.ndarray) -> None:
+    """Add points and their weights (J, m) to an accumulator of a base; it takes those that it has a density for."""
+    payload, weights = base.dist_to_encoder().seq_encode(points.ravel()), shares.ravel()
+    known = supported(accumulator, payload)
+    accumulator.seq_update(payload, weights if known is None else np.where(known, weights, 0.0), base)
 
 
 class CensoredAccumulator(WrappingAccumulator):

@@ -43,7 +43,7 @@ class CompositeAccumulator(FieldsAccumulator):
 
 
 class CompositeDistribution(SequenceEncodableProbabilityDistribution):
-    """Product of laws, one for each position of a tuple.
+    """Product of laws, ``p(x) = Π_j p_j(x_j)``, one for each position of a tuple.
 
     Parameters
     ----------
@@ -51,6 +51,10 @@ class CompositeDistribution(SequenceEncodableProbabilityDistribution):
         The law of each field, at least one.
     name, keys
         Label and tying key of the whole.
+
+    References
+    ----------
+    P. F. Lazarsfeld, N. W. Henry, "Latent Structure Analysis", 1968: mixtures of it are latent class models.
 
     Examples
     --------

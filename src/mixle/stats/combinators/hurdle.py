@@ -64,9 +64,8 @@ class HurdleAccumulator(ZeroShareAccumulator):
 class HurdleDistribution(ZeroShareDistribution):
     """Law that is zero with probability π, and else the base without its zeros.
 
-    ``p(0) = π``, ``p(x) = (1 − π) f(x) / (1 − f(0))`` elsewhere (J. Mullahy, "Specification and testing of some
-    modified count data models", J. Econometrics 33, 1986). With a base that has a density (amounts of money or rain)
-    ``1 − f(0)`` is 1, and the log-density of a row that is not zero is a density.
+    ``p(0) = π``, ``p(x) = (1 − π) f(x) / (1 − f(0))`` elsewhere. With a base that has a density (amounts of money or
+    rain) ``1 − f(0)`` is 1, and the log-density of a row that is not zero is a density.
 
     Parameters
     ----------
@@ -76,6 +75,10 @@ class HurdleDistribution(ZeroShareDistribution):
         Probability π of a zero.
     name, keys
         Label and tying key of the whole.
+
+    References
+    ----------
+    J. Mullahy, "Specification and testing of some modified count data models", Journal of Econometrics 33, 1986.
 
     Examples
     --------

@@ -64,7 +64,7 @@ class IgnoredFactory(StatisticAccumulatorFactory):
 
 
 class IgnoredDistribution(SequenceEncodableProbabilityDistribution):
-    """A law that takes part in scores and stays as it is in a fit.
+    """A law ``p(x)`` that takes part in scores and stays as it is in a fit.
 
     Parameters
     ----------
@@ -127,9 +127,7 @@ class IgnoredEstimator(ParameterEstimator):
     _keyword_fields = ("name", "keys")
 
     def __init__(self, dist: Any, name: str | None = None, keys: Any = None) -> None:
-        if not hasattr(dist, "dist_to_encoder"):
-            raise TypeError(f"an Ignored keeps a distribution as it is; {type(dist).__name__} is none")
-        self.dist, self.name, self.keys = dist, name, keys
+        self.dist, self.name, self.keys = law_given(dist, "Ignored"), name, keys
 
     def accumulator_factory(self) -> IgnoredFactory:
         """Return the factory."""

@@ -101,7 +101,7 @@ class NullFactory(StatisticAccumulatorFactory):
 
 
 class NullDistribution(SequenceEncodableProbabilityDistribution):
-    """Neutral factor: the log-density of every row is 0.
+    """Neutral factor, ``p(x) = 1``: the log-density of every row is 0.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class OptionalAccumulator(WrappingAccumulator):
 
 
 class OptionalDistribution(SequenceEncodableProbabilityDistribution):
-    """Law of a value that may be missing.
+    """Law of a value that may be missing: ``p`` if it is, ``(1 − p) f(x)`` if it is there.
 
     A missing row scores log p, a present one log(1 − p) plus the child's log-density. With `p` None both terms are
     0: missing rows are marginalised.

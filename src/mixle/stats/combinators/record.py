@@ -119,7 +119,7 @@ class _Named:
 
 
 class RecordDistribution(_Named, SequenceEncodableProbabilityDistribution):
-    """Product of laws, one for each field of a mapping.
+    """Product of laws, ``p(x) = Π_f p_f(x[f])``, one for each field f of a mapping.
 
     Parameters
     ----------
@@ -134,6 +134,11 @@ class RecordDistribution(_Named, SequenceEncodableProbabilityDistribution):
         The names of the fields; a record has no tying key of its own.
     dists : tuple
         The laws, in order.
+
+    References
+    ----------
+    L. Hunt, M. Jorgensen, "Mixture model clustering using the MULTIMIX program", Australian & New Zealand Journal of
+    Statistics 41, 1999: mixtures of it cluster rows of numbers and labels.
 
     Examples
     --------

@@ -146,6 +146,10 @@ class SelectDistribution(SequenceEncodableProbabilityDistribution):
     name, keys
         Label and tying key of the whole.
 
+    References
+    ----------
+    G. McLachlan, D. Peel, "Finite Mixture Models", 2000: the likelihood of rows whose component is known.
+
     Examples
     --------
     >>> from mixle.stats import CategoricalDistribution, GaussianDistribution

@@ -200,7 +200,7 @@ class SequenceFactory(StatisticAccumulatorFactory):
 
 
 class SequenceDistribution(SequenceEncodableProbabilityDistribution):
-    """Law of a sequence: independent elements, and a law of the length.
+    """Law of a sequence, ``p(n) Π_t p(x_t)``: n independent elements, and a law of their number.
 
     Parameters
     ----------
@@ -212,6 +212,11 @@ class SequenceDistribution(SequenceEncodableProbabilityDistribution):
         Divide the elements' log-density by the length.
     name, keys
         Label and tying key of the whole.
+
+    References
+    ----------
+    A. McCallum, K. Nigam, "A comparison of event models for naive Bayes text classification", AAAI-98 Workshop on
+    Learning for Text Categorization, 1998.
 
     Examples
     --------
@@ -346,7 +351,8 @@ class SequenceEstimator(KeepsLength):
         kind = type(self).__name__.removesuffix("Estimator")
         self.estimator = estimator_given(estimator, kind)
         self.len_estimator = NullEstimator() if len_estimator is None else estimator_given(len_estimator, kind)
-        self.len_dist, self.len_normalized = len_dist, bool(len_normalized)
+        self.len_dist = None if len_dist is None else law_given(len_dist, kind)
+        self.len_normalized = bool(len_normalized)
         self.name, self.keys = name, keys
 
     def accumulator_factory(self) -> SequenceFactory:

@@ -132,6 +132,10 @@ class WeightedDistribution(SequenceEncodableProbabilityDistribution):
     name, keys
         Label and tying key of the whole.
 
+    References
+    ----------
+    F. Hu, J. V. Zidek, "The weighted likelihood", Canadian Journal of Statistics 30, 2002.
+
     Examples
     --------
     >>> from mixle.stats import PoissonDistribution

@@ -103,8 +103,7 @@ class ZeroInflatedAccumulator(ZeroShareAccumulator):
 class ZeroInflatedDistribution(ZeroShareDistribution):
     """Law of counts, a share of which are zero whatever the base says.
 
-    ``p(0) = π + (1 − π) f(0)``, ``p(x) = (1 − π) f(x)`` elsewhere (D. Lambert, "Zero-inflated Poisson regression",
-    Technometrics 34, 1992).
+    ``p(0) = π + (1 − π) f(0)``, ``p(x) = (1 − π) f(x)`` elsewhere.
 
     Parameters
     ----------
@@ -119,6 +118,11 @@ class ZeroInflatedDistribution(ZeroShareDistribution):
     ------
     TypeError
         If the base has a density: each of its zeros would be structural, which is a `HurdleDistribution`.
+
+    References
+    ----------
+    D. Lambert, "Zero-inflated Poisson regression, with an application to defects in manufacturing", Technometrics 34,
+    1992.
 
     Examples
     --------

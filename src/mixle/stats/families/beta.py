@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import Column
-from mixle.stats.domains import positive
+from mixle.stats.domains import positive, shape_parameter
 from mixle.stats.families.dirichlet import LARGEST, SMALLEST, dirichlet_shapes
 from mixle.stats.kinds import LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, as_rows, repaired
@@ -67,8 +67,8 @@ class BetaDistribution(LeafDistribution):
     _fields = ("a", "b")
 
     def __init__(self, a: float, b: float, name: str | None = None, keys: Any = None) -> None:
-        self.a = positive(a, "a of a Beta")
-        self.b = positive(b, "b of a Beta")
+        self.a = shape_parameter(a, "a of a Beta")
+        self.b = shape_parameter(b, "b of a Beta")
         self._finish(name, keys)
 
     def sampler(self, seed: int | None = None) -> BetaSampler:

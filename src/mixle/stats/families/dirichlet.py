@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from mixle.stats.linear import VectorLeaf, prior_vector, with_prior
 from mixle.stats.reading import read_matrix
 from mixle.stats.special import digammas, gammaln, trigammas
 
-__all__ = ["DirichletDistribution", "DirichletEstimator", "DirichletSampler", "dirichlet_shapes"]
+__all__ = ["DirichletDistribution", "DirichletEstimator", "DirichletSampler", "dirichlet_shapes", "polished"]
 
 #: Estimated shapes stay within these: beyond, a score does not hold its own digits.
 SMALLEST, LARGEST = 1e-8, 1e8
@@ -190,8 +190,7 @@ def dirichlet_shapes(mean_logs: np.ndarray, delta: float = 1e-8, iterations: int
         step = _newton(alpha, mean_logs)
         scale = 1.0
         for _ in range(60):
-            # in log α: shapes stay positive, and far from the maximum a step is a factor of ten at most
-            trial = np.clip(alpha * np.exp(np.clip(scale * step / alpha, -2.3, 2.3)), SMALLEST, LARGEST)
+            trial = _moved(alpha, scale * step)
             gained = _likelihood(trial, mean_logs)
             if gained >= value - 1e-14 * abs(value):
                 break
@@ -201,12 +200,50 @@ def dirichlet_shapes(mean_logs: np.ndarray, delta: float = 1e-8, iterations: int
         moved = float(np.max(np.abs(np.log(trial / alpha))))
         alpha, value = trial, gained
         if moved <= delta:
+            if scale == 1.0:
+                return np.array(alpha, float)
             break
+    return polished(
+        alpha,
+        lambda at: _moved(at, _newton(at, mean_logs)),
+        lambda at: at * (digammas(at.sum()) - digammas(at) + mean_logs),
+    )
+
+
+def polished(
+    alpha: np.ndarray,
+    newton: Callable[[np.ndarray], np.ndarray | None],
+    slope: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """Return shapes after the steps of Newton's method that lower the slope of the likelihood.
+
+    The likelihood tells shapes apart to the root of its rounding error, its slope to that error.
+
+    Parameters
+    ----------
+    alpha : ndarray, shape (d,)
+        Shapes near the maximum.
+    newton : callable
+        Shapes to those after a step, or None where there is none.
+    slope : callable
+        Shapes to the derivatives by their logarithms.
+    """
+    size = float(np.max(np.abs(slope(alpha))))
+    for _ in range(20):
+        trial = newton(alpha)
+        if trial is None or not (smaller := float(np.max(np.abs(slope(trial))))) < size:
+            break
+        alpha, size = trial, smaller
     return np.array(alpha, float)
 
 
 def _likelihood(alpha: np.ndarray, mean_logs: np.ndarray) -> float:
     return math.lgamma(float(alpha.sum())) + math.fsum((alpha * mean_logs - gammaln(alpha)).tolist())
+
+
+def _moved(alpha: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Return α after a step in log α: shapes stay positive, and are multiplied by ten at most."""
+    return np.asarray(np.clip(alpha * np.exp(np.clip(step / alpha, -2.3, 2.3)), SMALLEST, LARGEST))
 
 
 def _newton(alpha: np.ndarray, mean_logs: np.ndarray) -> np.ndarray:

@@ -10,7 +10,8 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import nonnegative, positive, vector, whole
+from mixle.stats.domains import nonnegative, positive, shape_parameter, shape_parameters, vector, whole
+from mixle.stats.families.dirichlet import polished
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, as_rows, repaired
 from mixle.stats.reading import read_matrix
 from mixle.stats.special import log_factorial, rising_log
@@ -132,8 +133,8 @@ class DirichletMultinomialDistribution(LeafDistribution):
     _fields = ("alpha", "n")
 
     def __init__(self, alpha: Any, n: int, name: str | None = None, keys: Any = None) -> None:
-        self.alpha = vector(alpha, "alpha of a DirichletMultinomial")
-        if len(self.alpha) < 2 or not (self.alpha > 0.0).all():
+        self.alpha = shape_parameters(alpha, "alpha of a DirichletMultinomial")
+        if len(self.alpha) < 2:
             raise ValueError(f"alpha of a DirichletMultinomial must be two positive numbers or more, is {alpha!r}")
         self.n = whole(n, "n of a DirichletMultinomial", 1)
         if self.n > MOST:
@@ -215,7 +216,7 @@ class DirichletMultinomialEstimator(LeafEstimator):
         self.dim, self.n = whole(dim, "dim", 2), whole(n, "n", 1)
         self.max_iter, self.tol = whole(max_iter, "max_iter", 1), positive(tol, "tol")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.min_alpha = positive(min_alpha, "min_alpha")
+        self.min_alpha = shape_parameter(min_alpha, "min_alpha")
         self.suff_stat = None if suff_stat is None else vector(suff_stat, "suff_stat")
         if self.suff_stat is not None and (len(self.suff_stat) != self.dim or not (self.suff_stat > 0.0).all()):
             raise ValueError(f"suff_stat must be {self.dim} positive shapes, is {suff_stat!r}")
@@ -236,25 +237,46 @@ class DirichletMultinomialEstimator(LeafEstimator):
 
     def _search(self, tails: np.ndarray) -> np.ndarray:
         shares = np.add.reduce(tails, axis=1) / self.n
-        alpha: np.ndarray = np.clip(shares * self.dim, self.min_alpha, LARGEST)
+        start = LARGEST * shares / shares.max() if _varies_less(shares, tails) else shares * self.dim
+        alpha: np.ndarray = np.clip(start, self.min_alpha, LARGEST)
         value = _likelihood(alpha, tails)
         for _ in range(self.max_iter):
             inner, outer = _slopes(alpha, tails)
-            fixed = np.clip(alpha * inner / outer, self.min_alpha, LARGEST)
-            new, reached = fixed, _likelihood(fixed, tails)
-            newton = _newton(alpha, tails, inner - outer)
-            if newton is not None:
-                newton = np.clip(newton, self.min_alpha, LARGEST)
-                other = _likelihood(newton, tails)
-                if other > reached:
-                    new, reached = newton, other
+            new = np.clip(alpha * inner / outer, self.min_alpha, LARGEST)
+            reached, quick = _likelihood(new, tails), False
+            newton = self._newton(alpha, tails, inner - outer)
+            if newton is not None and (other := _likelihood(newton, tails)) > reached:
+                new, reached, quick = newton, other, True
             moved = float(np.max(np.abs(new - alpha) / alpha))
             if reached < value:
                 break
             alpha, value = new, reached
             if moved <= self.tol:
+                if quick:
+                    return alpha
                 break
-        return alpha
+
+        def slope(at: np.ndarray) -> np.ndarray:
+            inner, outer = _slopes(at, tails)
+            return np.asarray(at * (inner - outer))
+
+        return polished(alpha, lambda at: self._newton(at, tails, slope(at) / at), slope)
+
+    def _newton(self, alpha: np.ndarray, tails: np.ndarray, gradient: np.ndarray) -> np.ndarray | None:
+        newton = _newton(alpha, tails, gradient)
+        return None if newton is None else np.clip(newton, self.min_alpha, LARGEST)
+
+
+def _varies_less(shares: np.ndarray, tails: np.ndarray) -> bool:
+    """Whether counts vary less than a multinomial's, so that the likelihood rises as the shapes grow together.
+
+    Its derivative by one over their sum, where that is 0, is the weighted excess of pairs of a kind. The likelihood has
+    one maximum along such a line (B. Levin, J. Reeds, "Compound multinomial likelihood functions are unimodal", Annals
+    of Statistics 5, 1977).
+    """
+    n, seen = tails.shape[1], shares > 0.0
+    pairs = np.add.reduce(tails[seen] * np.arange(n), axis=1)
+    return bool(n > 1) and math.fsum((pairs / shares[seen]).tolist()) <= 0.5 * n * (n - 1.0)
 
 
 def _expected_tails(alpha: np.ndarray, n: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import positive
+from mixle.stats.domains import LARGEST_FLOAT, positive
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, Rows
 from mixle.stats.number_sampler import NumberSampler
@@ -30,7 +30,7 @@ class _Exponential(LinearLeaf):
         return "the numbers ≥ 0"
 
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
-        return (-1.0 / dist.beta,), -math.log(dist.beta)
+        return (max(-1.0 / dist.beta, -LARGEST_FLOAT),), -math.log(dist.beta)
 
 
 class ExponentialDistribution(LeafDistribution):

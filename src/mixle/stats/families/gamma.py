@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import finite, nonnegative, positive, shape_parameter
+from mixle.stats.domains import LARGEST_FLOAT, finite, nonnegative, positive, shape_parameter
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
 from mixle.stats.number_sampler import NumberSampler
@@ -39,7 +39,9 @@ class _Gamma(LinearLeaf):
         return "the numbers > 0"
 
     def natural(self, dist: Any) -> tuple[tuple[float, ...], float]:
-        return (-1.0 / dist.theta, dist.k - 1.0), -math.lgamma(dist.k) - dist.k * math.log(dist.theta)
+        return (max(-1.0 / dist.theta, -LARGEST_FLOAT), dist.k - 1.0), -math.lgamma(dist.k) - dist.k * math.log(
+            dist.theta
+        )
 
 
 class GammaDistribution(LeafDistribution):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import positive
+from mixle.stats.domains import scale_parameter
 from mixle.stats.kinds import LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
 from mixle.stats.linear import LinearEstimator, inside
@@ -65,7 +65,7 @@ class HalfNormalDistribution(LeafDistribution):
     _fields = ("sigma",)
 
     def __init__(self, sigma: float, name: str | None = None, keys: Any = None) -> None:
-        self.sigma = positive(sigma, "sigma of a HalfNormal")
+        self.sigma = scale_parameter(sigma, "sigma of a HalfNormal")
         self._finish(name, keys)
 
     def sampler(self, seed: int | None = None) -> HalfNormalSampler:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import finite, fraction, nonnegative, positive
+from mixle.stats.domains import finite, fraction, nonnegative, positive, shape_parameter
 from mixle.stats.enumeration import integers
 from mixle.stats.kinds import LOG_ZERO, CodeCounts, CodeLeaf, number_column
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
@@ -98,7 +98,7 @@ class NegativeBinomialDistribution(LeafDistribution):
     _fields = ("r", "p")
 
     def __init__(self, r: float, p: float, name: str | None = None, keys: Any = None) -> None:
-        self.r = positive(r, "r of a NegativeBinomial")
+        self.r = shape_parameter(r, "r of a NegativeBinomial")
         self.p = fraction(p, "p of a NegativeBinomial")
         if self.p == 0.0:
             raise ValueError("p of a NegativeBinomial must be above 0")
@@ -175,7 +175,7 @@ class NegativeBinomialEstimator(LeafEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        self.r = positive(r, "r")
+        self.r = shape_parameter(r, "r")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None if suff_stat is None else fraction(suff_stat, "suff_stat")
         if self.suff_stat == 0.0:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import positive
+from mixle.stats.domains import scale_parameter
 from mixle.stats.families.half_normal import root_mean_square
 from mixle.stats.kinds import LinearLeaf
 from mixle.stats.leaf import LeafDistribution, Rows, repaired
@@ -58,7 +58,7 @@ class RayleighDistribution(LeafDistribution):
     _fields = ("sigma",)
 
     def __init__(self, sigma: float, name: str | None = None, keys: Any = None) -> None:
-        self.sigma = positive(sigma, "sigma of a Rayleigh")
+        self.sigma = scale_parameter(sigma, "sigma of a Rayleigh")
         self._finish(name, keys)
 
     def sampler(self, seed: int | None = None) -> RayleighSampler:
@@ -115,7 +115,7 @@ class RayleighEstimator(LinearEstimator):
         keys: Any = None,
     ) -> None:
         super().__init__(pseudo_count, suff_stat, name, keys)
-        self.min_sigma = positive(min_sigma, "min_sigma")
+        self.min_sigma = scale_parameter(min_sigma, "min_sigma")
 
     def _estimate(self, stat: Any) -> RayleighDistribution:
         count, square = float(stat.weight), float(stat.sums[0])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import Column
-from mixle.stats.domains import positive
+from mixle.stats.domains import positive, shape_parameter
 from mixle.stats.extreme import ExtremeLeaf, fit_extreme
 from mixle.stats.leaf import Rows, as_rows, repaired
 from mixle.stats.linear import inside
@@ -77,7 +77,7 @@ class WeibullDistribution(PairDistribution):
     _fields = ("shape", "scale")
 
     def __init__(self, shape: float, scale: float, name: str | None = None, keys: Any = None) -> None:
-        self.shape = positive(shape, "shape of a Weibull")
+        self.shape = shape_parameter(shape, "shape of a Weibull")
         self.scale = positive(scale, "scale of a Weibull")
         self._finish(name, keys)
 

@@ -15,7 +15,7 @@ __all__ = ["GaussianMixtureDistribution", "GaussianMixtureEstimator"]
 
 
 class GaussianMixtureDistribution(MixtureDistribution):
-    """Mixture of K normal laws of vectors of d numbers.
+    """Mixture ``Σ_k w_k N(x; μ_k, Σ_k)`` of K normal laws of vectors of d numbers.
 
     Parameters
     ----------
@@ -32,6 +32,10 @@ class GaussianMixtureDistribution(MixtureDistribution):
     ------
     ValueError
         If shapes do not agree, or a covariance is none.
+
+    References
+    ----------
+    G. McLachlan, D. Peel, "Finite Mixture Models", 2000.
 
     Examples
     --------

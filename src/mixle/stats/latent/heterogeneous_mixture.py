@@ -24,6 +24,10 @@ class HeterogeneousMixtureDistribution(MixtureDistribution):
     name, weights, keys, prior
         As for `MixtureDistribution`.
 
+    References
+    ----------
+    D. M. Titterington, A. F. M. Smith, U. E. Makov, "Statistical Analysis of Finite Mixture Distributions", 1985.
+
     Examples
     --------
     >>> from mixle.stats import ExponentialDistribution, GaussianDistribution

@@ -13,7 +13,7 @@ from mixle.stats.combinators.null import NullEstimator
 from mixle.stats.combinators.parts import fit_parts, is_latent
 from mixle.stats.contract import Column
 from mixle.stats.domains import nonnegative, whole
-from mixle.stats.given import estimator_given, estimators_given
+from mixle.stats.given import estimator_given, estimators_given, law_given
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.hierarchical_accumulator import (
     HierarchicalFactory,
@@ -86,7 +86,7 @@ class HierarchicalMixtureEstimator(KeepsLength, SequenceModelEstimator):
         self.len_estimator = (
             NullEstimator() if len_estimator is None else estimator_given(len_estimator, "HierarchicalMixture")
         )
-        self.len_dist = len_dist
+        self.len_dist = None if len_dist is None else law_given(len_dist, "HierarchicalMixture")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name = name
         self.keys: tuple[Any, Any] = (None, None) if keys is None else (keys[0], keys[1])

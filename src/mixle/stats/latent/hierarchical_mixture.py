@@ -43,6 +43,10 @@ class HierarchicalMixtureDistribution(SequenceEncodableProbabilityDistribution):
     ValueError
         If weights are no probabilities or shapes do not agree.
 
+    References
+    ----------
+    J. K. Vermunt, "Multilevel latent class models", Sociological Methodology 33, 2003.
+
     Examples
     --------
     >>> from mixle.stats import BernoulliDistribution

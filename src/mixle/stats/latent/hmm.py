@@ -28,7 +28,10 @@ __all__ = ["HiddenMarkovModelDistribution"]
 
 
 class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
-    """Law of a sequence whose elements hang on the states of a hidden Markov chain.
+    """Law of a sequence whose elements hang on the states z of a hidden Markov chain.
+
+    ``p(x) = Σ_z w[z₁] p(x₁ | z₁) Π_t A[z_t₋₁, z_t] p(x_t | z_t)`` over all paths, A being the transitions, times the
+    probability of the length.
 
     Parameters
     ----------
@@ -68,8 +71,12 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
 
     Notes
     -----
-    The recursions are those of Rabiner (1989), Proceedings of the IEEE 77. A sequence's log-density has the same bits
-    alone and among others.
+    A sequence's log-density has the same bits alone and among others.
+
+    References
+    ----------
+    L. R. Rabiner, "A tutorial on hidden Markov models and selected applications in speech recognition", Proceedings of
+    the IEEE 77, 1989.
 
     Examples
     --------

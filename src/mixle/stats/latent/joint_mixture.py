@@ -45,6 +45,10 @@ class JointMixtureDistribution(SequenceEncodableProbabilityDistribution):
     ValueError
         If weights are no probabilities or of another shape.
 
+    References
+    ----------
+    T. Hofmann, J. Puzicha, "Statistical models for co-occurrence data", MIT AI Memo 1625, 1998.
+
     Examples
     --------
     >>> from mixle.stats import BernoulliDistribution, GaussianDistribution

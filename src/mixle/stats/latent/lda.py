@@ -23,8 +23,9 @@ __all__ = ["LDADistribution", "LDASampler"]
 class LDADistribution(SequenceEncodableProbabilityDistribution):
     """Law of documents: shares of K topics are drawn from a Dirichlet law, each word from a topic drawn by the shares.
 
-    A document is a sequence of pairs ``(word, count)``. Its score is the *evidence lower bound* of its log-density: the
-    density itself has no closed form. With one topic the two are equal.
+    ``p(x) = ∫ Dir(θ; α) Π_t Σ_k θ_k p_k(x_t) dθ``, θ being the shares of a document, which is a sequence of pairs
+    ``(word, count)``. Its score is the *evidence lower bound* of its log-density, which has no closed form. With one
+    topic the two are equal.
 
     Parameters
     ----------
@@ -53,8 +54,12 @@ class LDADistribution(SequenceEncodableProbabilityDistribution):
 
     Notes
     -----
-    Blei, Ng and Jordan (2003), Journal of Machine Learning Research 3. Documents are scored as sequences of words: it
-    does not matter whether a word stands in one pair or in several. A document without words scores 0.
+    Documents are scored as sequences of words: it does not matter whether a word stands in one pair or in several. A
+    document without words scores 0.
+
+    References
+    ----------
+    D. M. Blei, A. Y. Ng, M. I. Jordan, "Latent Dirichlet allocation", Journal of Machine Learning Research 3, 2003.
 
     Examples
     --------

@@ -26,7 +26,7 @@ LARGEST = 1e300
 
 
 class ProbabilisticPCADistribution(LeafDistribution):
-    """Normal law of a vector ``w z + mu + noise``: z of q standard normal numbers, noise of variance sigma2.
+    """Normal law of a vector ``x = w z + mu + noise``: z of q standard normal numbers, noise of variance sigma2.
 
     Parameters
     ----------
@@ -45,6 +45,11 @@ class ProbabilisticPCADistribution(LeafDistribution):
     ------
     ValueError
         If shapes do not fit, or there are as many directions as entries.
+
+    References
+    ----------
+    M. E. Tipping, C. M. Bishop, "Probabilistic principal component analysis", Journal of the Royal Statistical Society
+    B 61, 1999.
 
     Examples
     --------

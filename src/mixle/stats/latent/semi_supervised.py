@@ -55,6 +55,11 @@ class SemiSupervisedMixtureDistribution(MixtureDistribution):
     A row scores ``log Σ_k w_k q_k p_k(x)``, the evidence q scaled so that the largest is 1: the log-density of x and
     what it tells together, which EM raises. Evidence that is the same for all components changes nothing.
 
+    References
+    ----------
+    K. Nigam, A. K. McCallum, S. Thrun, T. Mitchell, "Text classification from labeled and unlabeled documents using
+    EM", Machine Learning 39, 2000.
+
     Examples
     --------
     >>> from mixle.stats import GaussianDistribution

@@ -46,6 +46,8 @@ def _shape(num_values: Any, lag: Any) -> tuple[int, int]:
 class IntegerMarkovChainDistribution(SequenceEncodableProbabilityDistribution):
     """Law of a sequence of integers 0, ..., num_values − 1 in which each depends on the `lag` values before it.
 
+    ``p(x₁, ..., x_lag) Π_t p(x_t | x_t₋lag, ..., x_t₋₁)``, times the probability of the length.
+
     Parameters
     ----------
     num_values : int
@@ -95,7 +97,7 @@ class IntegerMarkovChainDistribution(SequenceEncodableProbabilityDistribution):
             raise ValueError(f"cond_dist must have shape {wanted}, has {given.shape}")
         self.cond_dist = np.array([probabilities(row, f"row {i} of cond_dist") for i, row in enumerate(given)])
         self.cond_dist.setflags(write=False)
-        self.init_dist = NullDistribution() if init_dist is None else init_dist
+        self.init_dist = NullDistribution() if init_dist is None else law_given(init_dist, "IntegerMarkovChain")
         self.len_dist = NullDistribution() if len_dist is None else law_given(len_dist, "IntegerMarkovChain")
         self.name, self.keys = name, keys
 
@@ -232,11 +234,13 @@ class IntegerMarkovChainEstimator(ParameterEstimator):
         suff_stat: Any = None,
     ) -> None:
         self.num_values, self.lag = _shape(num_values, lag)
-        self.init_estimator = NullEstimator() if init_estimator is None else init_estimator
-        self.len_estimator = (
-            NullEstimator() if len_estimator is None else estimator_given(len_estimator, "IntegerMarkovChain")
+        self.init_estimator, self.len_estimator = (
+            NullEstimator() if estimator is None else estimator_given(estimator, "IntegerMarkovChain")
+            for estimator in (init_estimator, len_estimator)
         )
-        self.init_dist, self.len_dist = init_dist, len_dist
+        self.init_dist, self.len_dist = (
+            None if law is None else law_given(law, "IntegerMarkovChain") for law in (init_dist, len_dist)
+        )
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.name, self.keys = name, keys
         self.suff_stat = None if suff_stat is None else np.array(suff_stat, float)

@@ -25,7 +25,7 @@ __all__ = ["MarkovChainDistribution", "MarkovChainEstimator", "MarkovChainSample
 
 
 class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
-    """Law of a sequence of labels in which each depends on the one before.
+    """Law of a sequence of labels in which each depends on the one before, ``p(x₁) Π_t p(x_t | x_t₋₁)``.
 
     Parameters
     ----------

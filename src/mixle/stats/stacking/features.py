@@ -22,6 +22,9 @@ __all__ = ["Features", "aligned", "product"]
 #: Longer inner products are cut here: past this length a matrix product's bits depend on its other dimensions.
 INNER = 384
 TILE = 16
+#: Rows further out than this, in standard deviations of all components together, have no density under any of them,
+#: unless it is scored by substitution; the sum of a block's squares tells whether it may hold one.
+FAR_OUT, FAR_SQUARE = 1e150, 1e300
 
 
 def aligned(*shape: int, dtype: Any = float) -> np.ndarray:
@@ -94,6 +97,13 @@ class Features:
         Whether labels stand in the block one-hot.
     precision : Working
         What the block holds.
+
+    Attributes
+    ----------
+    guarded : bool
+        Whether there is a model, and rows that are too far from it for squares are left out.
+    far : dict
+        Those rows of the last block, by the index of the quadratic slot.
     """
 
     def __init__(
@@ -129,6 +139,7 @@ class Features:
         self.sparse_at = (0, 0)
         self._shift = np.arange(BLOCK)
         self._ones: list[np.ndarray] = []
+        self.guarded, self.far = False, dict[int, np.ndarray]()
         self._raw = {slot.index: scratch(self, d, BLOCK) for slot, _, d in plan.quadratic}
 
     def _remap(self, index: int, laid: Laid) -> np.ndarray:
@@ -213,9 +224,19 @@ class Features:
         y = block[row : row + d]
         exact = y if self._exact is None else self._exact[:d, : block.shape[1]]
         product(whitening.w, raw, exact)
+        self.far.pop(index, None)
+        if self.guarded and not np.vdot(exact, exact) < FAR_SQUARE:
+            self._leave_out(index, exact)
         if exact is not y:
             np.copyto(y, exact, casting="same_kind")
         fill_pairs(block, row, d)
+
+    def _leave_out(self, index: int, y: np.ndarray) -> None:
+        """Note the rows whose whitened columns (d, n) have no squares, and let them add nothing to a product."""
+        far = np.flatnonzero(~(np.abs(y) < FAR_OUT).all(axis=0))
+        if far.size:
+            y[:, far] = 0.0
+            self.far[index] = far
 
     def raw_columns(self, index: int, start: int, stop: int, centre: np.ndarray) -> np.ndarray:
         """Return the centred columns (d, n) of a quadratic slot, zero where it has no value."""

@@ -16,6 +16,8 @@ __all__ = ["Frame", "Normal", "Whitening", "frame_of_model", "frame_of_rows", "n
 
 #: Distance from the centre, in standard deviations of the component, that one group bears (8e-14 in log-density).
 FAR = 300.0
+#: Stands for a variance that underflowed.
+TINY = float(np.finfo(float).tiny)
 
 
 class Normal(NamedTuple):
@@ -91,7 +93,7 @@ def _whitenings(plan: Plan, found: dict[int, Normal], weights: np.ndarray) -> tu
         try:
             factor = np.linalg.cholesky(pooled)
         except np.linalg.LinAlgError:
-            factor = np.diag(np.sqrt(np.diagonal(pooled)))
+            factor = np.diag(np.sqrt(np.fmax(np.diagonal(pooled), TINY)))
         # of an upper triangle: rows are not exchanged, so that columns of unlike scales cost each other no digits
         result.append(Whitening(centre, np.ascontiguousarray(np.linalg.inv(factor.T).T), factor))
     return tuple(result)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.domains import LARGEST_FLOAT
 from mixle.stats.identities import Watch, current
 from mixle.stats.kinds import LOG_2PI, LOG_ZERO, forward_square
 from mixle.stats.precision import FLOAT64, Working
@@ -95,9 +96,10 @@ class Natural:
         for slot, offset, d in self.plan.squares:
             mean, variance = self.found[slot.index]
             shift = mean - self.frame.centres[self.group_of, offset : offset + d]
-            with np.errstate(over="ignore"):  # a variance that underflowed has coefficients that overflow
-                self.dense[:, first + offset : first + offset + d] = shift / variance
-                self.dense[:, first + count + offset : first + count + offset + d] = -0.5 / variance
+            with np.errstate(over="ignore"):  # a variance that underflowed has a coefficient that overflows
+                one, other = first + offset, first + count + offset
+                self.dense[:, one : one + d] = shift / variance
+                self.dense[:, other : other + d] = np.maximum(-0.5 / variance, -LARGEST_FLOAT)
                 self._add(slot, -0.5 * np.add.reduce(LOG_2PI + np.log(variance) + shift * shift / variance, axis=1))
 
     def _linear(self) -> None:
@@ -122,7 +124,7 @@ class Natural:
             inverse = np.linalg.solve(factor, np.linalg.inv(w))
             precision = inverse.T @ inverse
             size = (np.abs(precision) * np.sqrt(np.outer(second, second))).sum()
-            if self.precision.unit * size > self.precision.pair_loss:
+            if not self.precision.unit * size <= self.precision.pair_loss:  # nor where a size overflowed
                 self.direct.append((position, slot.index, k))
                 continue
             h = precision @ shift[k]
@@ -138,7 +140,8 @@ class Natural:
         return mine
 
     def begin(self, features: Features) -> None:
-        """Look up the labels of a chunk, and who watches."""
+        """Look up the labels of a chunk and who watches, and let its features leave out rows that are too far."""
+        features.guarded = True
         self.watch, self.seen_again = current(), False
         self._classed = bool(features.classes)
         # each has a probability of its own, and the column that they share adds nothing
@@ -188,6 +191,9 @@ class Natural:
                 out[group] = part
             if self.watch is not None and self.watch.turns():
                 self.watch.scored(self.by_group[g], block, part, self.seen_again)
+        for index, far in features.far.items():
+            apart = [k for _, other, k in self.direct if other == index]
+            out[np.ix_(np.setdiff1d(np.arange(self.count), apart), far)] = self.precision.log_zero
         for _, index, k in self.direct:
             self._substitute(features, index, k, start, stop, out)
         if not features.dense_labels:
@@ -225,7 +231,7 @@ class Natural:
         half = forward_square(factor, part.rows.x[a:b].T - mean[:, None])
         half *= -0.5
         half += -0.5 * len(mean) * LOG_2PI - float(np.add.reduce(np.log(np.diagonal(factor))))
-        out[k, where] += half
+        out[k, where] += np.maximum(half, LOG_ZERO, out=half)
 
     def _sparse(self, features: Features, start: int, stop: int, out: np.ndarray) -> None:
         rows = stop - start

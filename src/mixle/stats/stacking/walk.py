@@ -114,7 +114,7 @@ class Walk:
         """Let a watch look at the log-densities (K, n) of a block where they are used, before more is added."""
         watch = self.natural.watch
         if watch is not None and watch.due is not None:
-            watch.used(out, self._whole)
+            watch.used(out, self._whole and not self.features.far)
 
     @property
     def _whole(self) -> bool:
