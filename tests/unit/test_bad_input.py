@@ -145,6 +145,12 @@ def test_what_is_no_number_is_refused_where_one_belongs(name, bad):
         assert reason in str(refusal), str(refusal)
 
 
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_number_where_another_row_belongs_is_not_told_to_be_infinite(name):
+    for value in (1.5, np.float64(-2.5), np.float32(0.25), np.longdouble(1.5)):
+        assert "not finite" not in str(read(MODELS[name](), value))
+
+
 @pytest.mark.parametrize("good", NUMBERS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_number_of_any_type_is_that_number(name, good):

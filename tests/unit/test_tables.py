@@ -3,6 +3,8 @@
 import datetime as dt
 import decimal
 import json
+import os
+import threading
 
 import narwhals
 import numpy as np
@@ -328,6 +330,25 @@ def test_saved_and_loaded(fitted, tmp_path):
     with pytest.raises(SchemaError, match="does not hold its rows"):
         again.clusters  # noqa: B018
     assert [path.name for path in tmp_path.iterdir()] == ["fit.json"]
+
+
+def test_a_place_that_cannot_be_written_is_named(fitted, tmp_path):
+    for place, kind in ((tmp_path / "no" / "fit.json", FileNotFoundError), (tmp_path, IsADirectoryError)):
+        with pytest.raises(kind) as caught:
+            fitted.save(place)
+        assert caught.value.filename == str(place)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_device_is_written_to_and_not_replaced(fitted, tmp_path):
+    pipe, heard = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    reader.start()
+    fitted.save(pipe)
+    reader.join()
+    assert json.loads(heard[0])["mixle"] == "fit"
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize(

@@ -322,6 +322,11 @@ def named_estimator(family: str, arguments: Mapping[str, Any]) -> Any:
         needed = [name for name, p in inspect.signature(kind).parameters.items() if p.default is p.empty]
         call = f"mixle.stats.{family}Estimator({', '.join(f'{name}=...' for name in needed) or '...'})"
         raise SchemaError(f"{family} needs arguments: pass {call} itself in place of its name") from None
+    except ValueError as error:
+        raise SchemaError(
+            f"{family} needs other arguments ({error}): pass mixle.stats.{family}Estimator(...) itself in place of "
+            "its name"
+        ) from None
 
 
 def table_text(cells: Sequence[tuple[str, str, str]], rows: int) -> str:

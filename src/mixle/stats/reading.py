@@ -33,6 +33,7 @@ _NO_NUMBERS = (complex, np.complexfloating, np.timedelta64)
 _MISSING_HINT = "is missing; a column with missing values needs Optional around its family (OptionalEstimator)"
 
 
+_HELD = "a number that float64 can hold"
 _NEVER_MISSING = frozenset({int, str, bool, bytes, np.int64, np.int32, np.bool_, np.str_})
 
 
@@ -70,7 +71,7 @@ def masked_rows(rows: Any) -> np.ndarray | None:
 def _bad(value: Any, family: str, row: int, what: str = "a number") -> RowError:
     if is_missing(value):
         return RowError(f"{value!r} {_MISSING_HINT}", family, row)
-    if isinstance(value, (float, np.floating)):
+    if isinstance(value, (float, np.floating)) and not np.isfinite(value):
         return RowError(f"{value!r} is not finite; leave the row out, or give a finite number", family, row)
     advice = "convert it, or use Categorical for labels" if what == "a number" else f"pass {what}"
     return RowError(f"{value!r:.80} is not {what}; {advice}", family, row)
@@ -123,7 +124,7 @@ def read_numbers(rows: Sequence[Any], family: str, squared: bool = False) -> np.
         values = np.array([_to_float(v, family, i) for i, v in enumerate(rows)], dtype=float)
     bad = first_not_finite(values, squared)
     if bad is not None:
-        raise _too_large(rows[bad], family, bad) if np.isfinite(values[bad]) else _bad(rows[bad], family, bad)
+        raise _too_large(rows[bad], family, bad) if np.isfinite(values[bad]) else _bad(rows[bad], family, bad, _HELD)
     return values
 
 
@@ -150,7 +151,7 @@ def _to_float(value: Any, family: str, row: int) -> float:
     try:
         return float(number)
     except (TypeError, ValueError, OverflowError):
-        raise _bad(value, family, row, "a number that float64 can hold") from None
+        raise _bad(value, family, row, _HELD) from None
 
 
 def first_not_finite(values: np.ndarray, squared: bool = False) -> int | None:
