@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mixle.errors import RowError
+from mixle.stats.combinators.ragged import taken
 from mixle.stats.contract import Column
 from mixle.stats.enumeration import products, ranked
 from mixle.stats.kinds import weights_by_code
@@ -49,7 +50,10 @@ class RaggedCodes:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, part: slice) -> RaggedCodes:
+    def __getitem__(self, part: slice | np.ndarray) -> RaggedCodes:
+        if isinstance(part, np.ndarray):
+            offsets, entries = taken(self.offsets, part)
+            return RaggedCodes(offsets, self.codes[entries - self.offsets[0]])
         start, stop, _ = part.indices(len(self))
         stop = max(start, stop)
         first = self.offsets[0]

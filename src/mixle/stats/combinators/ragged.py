@@ -13,7 +13,8 @@ from mixle.errors import RowError
 from mixle.stats.combinators.parts import update_part
 from mixle.stats.contract import Column, DataSequenceEncoder
 
-__all__ = ["RaggedRows", "SequenceEncoder", "initialize_lengths", "of_its_row", "row_sums", "update_lengths"]
+__all__ = ["RaggedRows", "SequenceEncoder", "initialize_lengths", "of_its_row", "row_sums", "taken"]
+__all__ += ["update_lengths"]
 
 
 class RaggedRows(NamedTuple):
@@ -54,6 +55,19 @@ def row_sums(offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
     count = terms.shape[1]
     matrix = csr_array((np.ones(count), np.arange(count), offsets), shape=(len(offsets) - 1, count))
     return np.ascontiguousarray((matrix @ np.ascontiguousarray(terms.T)).T)
+
+
+def taken(offsets: np.ndarray, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the offsets of the rows at `index`, from 0 on, and the positions of their elements.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in taken(np.array([0, 2, 2, 5]), np.array([2, 0]))]
+    [[0, 3, 5], [2, 3, 4, 0, 1]]
+    """
+    sizes = np.diff(offsets)[index]
+    found = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+    return found, np.arange(found[-1]) + np.repeat(offsets[index] - found[:-1], sizes)
 
 
 def of_its_row(error: RowError, offsets: np.ndarray) -> RowError:

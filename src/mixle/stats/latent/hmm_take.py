@@ -11,9 +11,10 @@ from mixle.stats.combinators.fields import FieldsEncoder
 from mixle.stats.combinators.ignored import IgnoredEncoder
 from mixle.stats.combinators.missing import OptionalEncoder, OptionalRows
 from mixle.stats.combinators.null import NullEncoder
-from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder
+from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, taken
 from mixle.stats.combinators.routing import RoutedEncoder, RoutedRows
 from mixle.stats.combinators.wrapping import WrappedRows, WrappingEncoder
+from mixle.stats.families.multinomial import BagRows, MultinomialEncoder
 from mixle.stats.latent.mixture_encoder import PerComponentEncoder
 from mixle.stats.leaf import LeafEncoder, Rows
 from mixle.stats.sequences.integer_counts import IntegerChains, IntegerMarkovChainEncoder
@@ -92,12 +93,17 @@ def _routed(encoder: RoutedEncoder, payload: Any, index: np.ndarray) -> Any:
 
 @take.register
 def _ragged(encoder: SequenceEncoder, payload: Any, index: np.ndarray) -> Any:
-    sizes = payload.sizes()[index]
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    elements = np.arange(offsets[-1]) + np.repeat(payload.offsets[index] - offsets[:-1], sizes)
+    offsets, elements = taken(payload.offsets, index)
     return RaggedRows(
         offsets, take(encoder.encoder, payload.elements, elements), take(encoder.length, payload.lengths, index)
     )
+
+
+@take.register
+def _bags(encoder: MultinomialEncoder, payload: Any, index: np.ndarray) -> Any:
+    offsets, pairs = taken(payload.offsets, index)
+    elements, lengths = take(encoder.encoder, payload.elements, pairs), take(encoder.length, payload.lengths, index)
+    return BagRows(offsets, payload.counts[pairs], elements, lengths, payload.orders[index])
 
 
 @take.register
