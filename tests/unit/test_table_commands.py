@@ -141,7 +141,7 @@ def test_a_column_that_is_left_out_need_not_be_readable(table, tmp_path, capsys)
     ("family", "message"),
     [
         ("Poisson", "field 'x' (Poisson) takes the integers 0, 1, 2, ..."),
-        ("IntegerCategorical", "no row held an integer"),
+        ("IntegerCategorical", "without rows that hold integers"),
     ],
 )
 def test_a_family_that_takes_no_value_of_the_column_says_what_it_takes(tmp_path, capsys, family, message):

@@ -237,8 +237,8 @@ class IntegerCategoricalEstimator(LeafEstimator):
         highs = [high for _, high in spans] if self.max_val is None else [self.max_val]
         if not lows or not highs:
             raise EmptyDataError(
-                "IntegerCategorical: no row held an integer, so the range is unknown; pass rows of integers, or "
-                "min_val= and max_val= to its estimator"
+                "IntegerCategorical: without rows that hold integers the range is unknown; pass such rows, or min_val= "
+                "and max_val= to its estimator"
             )
         return min(lows), max(highs)
 
