@@ -161,4 +161,5 @@ def _row_means(column: Column, part: RaggedRows) -> Column:
     owners = part.owners()
     weight = np.bincount(owners, known, part.rows)
     total = np.bincount(owners, known * column.values, part.rows)
-    return Column(total / np.maximum(weight, 1.0), None, weight == 0.0 if (weight == 0.0).any() else None)
+    missing = weight == 0.0 if (weight == 0.0).any() else None
+    return Column(total / np.maximum(weight, 1.0), None, missing, wide=column.wide)
