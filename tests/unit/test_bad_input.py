@@ -27,6 +27,15 @@ MISSING = {
     "NaN of decimal": decimal.Decimal("NaN"),
     "a masked value": np.ma.masked,
 }
+
+
+class Mute:
+    __hash__ = None
+
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+
 NO_NUMBERS = {
     "text": ("1", "not a number"),
     "text of numpy": (np.str_("1"), "not a number"),
@@ -37,6 +46,8 @@ NO_NUMBERS = {
     "an infinity": (math.inf, "not finite"),
     "an infinity of numpy": (np.float32("-inf"), "not finite"),
     "a number beyond float64": (10**400, "float64 can hold"),
+    "a number of more digits than Python prints": (10**5000, "float64 can hold"),
+    "an object that cannot be shown": (Mute(), "a value of the type Mute is not a number"),
 }
 #: What is read as a number, and the number.
 NUMBERS = {

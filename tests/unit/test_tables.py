@@ -186,7 +186,11 @@ BAD = [
     ({"a": [dt.date(2024, 1, 1), "x"]}, "column 'a' mixes dates with other values (row 1: 'x')"),
     ([{"a": 1}, {"b": 2}], "row 1 has other fields than row 0"),
     ([(1, 2), 3], "row 1 (3) is no mapping or tuple like row 0"),
-    (object(), "a object is no table"),
+    (object(), "a object is no table; pass a data frame"),
+    (pd.Series([1.0, 2.0]), "a Series is no table; pass data.to_frame(), a data frame"),
+    (pl.LazyFrame({"a": [1.0, 2.0]}), "a LazyFrame is no table; pass data.collect(), a data frame"),
+    (iter([{"a": 1.0}]), "a list_iterator is no table; pass list(data), a data frame"),
+    ({"a": [1, 10**5000]}, "column 'a' holds a number that float64 cannot (row 1: 16610 bits)"),
     ("nowhere.csv", "'nowhere.csv' is no file here"),
 ]
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-__all__ = ["LEAVE_OUT", "check_mass", "refuse_model", "refuse_statistic", "supports"]
+__all__ = ["LEAVE_OUT", "check_mass", "refuse_model", "refuse_statistic", "shown", "supports"]
 
 #: What to do about a row that a model gives no probability.
 LEAVE_OUT = "leave the row out, or use a model that supports it"
@@ -43,6 +43,20 @@ def refuse_model(found: Any, expected: Any, what: str) -> NoReturn:
         f"the model has {found} {what}, the estimator {expected}; "
         "pass a model of this estimator, or use model.estimator()"
     )
+
+
+def shown(value: Any) -> str:
+    """Return a value as it is told in a message, whatever its own text does.
+
+    Examples
+    --------
+    >>> shown([1, 2]), shown(10**5000)
+    ('[1, 2]', 'a value of the type int')
+    """
+    try:
+        return f"{value!r:.80}"
+    except Exception:  # noqa: BLE001 - an integer of very many digits, or a class of a user's own
+        return f"a value of the type {type(value).__name__}"
 
 
 def check_mass(mass: float, nobs: float | None, tied: bool) -> None:
