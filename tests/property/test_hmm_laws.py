@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as s
 
 import mixle.stats as st
+from mixle.inference import optimize
+from mixle.stats.latent.hmm_take import take
+from models import MODELS
 
 LABELS = "abc"
 
@@ -117,3 +121,24 @@ def test_sequences_cut_like_all_other_rows(model, rows, data):
     assert cut.sizes.tolist() == direct.sizes.tolist()
     got = [cut.elements.labels[code] for code in cut.elements.x]
     assert got == [direct.elements.labels[code] for code in direct.elements.x]
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_rows_of_every_model_are_taken_in_any_order_and_emitted(name):
+    model = MODELS[name]()
+    rows = list(model.rows)[:9]
+    for encoder in (model.dist.dist_to_encoder(), model.estimator.accumulator_factory().make().acc_to_encoder()):
+        payload = encoder.seq_encode(rows)
+        whole = np.asarray(model.dist.seq_log_density(payload))
+        for index in (list(range(len(rows)))[::-1], [2, 0], [1, 1, 3], []):
+            part = take(encoder, payload, np.array(index, np.int64))
+            np.testing.assert_allclose(model.dist.seq_log_density(part), whole[index], rtol=1e-13)
+    chain = st.HiddenMarkovModelDistribution([model.dist] * 2, [0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]])
+    ends = [(4, len(rows)), (0, 1), (0, 0), (1, 4)]
+    scores = chain.seq_log_density(chain.dist_to_encoder().seq_encode([rows[start:stop] for start, stop in ends]))
+    np.testing.assert_allclose(scores, [whole[start:stop].sum() for start, stop in ends], rtol=1e-11)
+    estimator = st.HiddenMarkovEstimator([model.estimator] * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = optimize([rows, rows[:4], rows[::-1]], estimator, max_its=1, seed=1)
+    assert np.isfinite(fitted.w).all()

@@ -27,6 +27,15 @@ MISSING = {
     "NaN of decimal": decimal.Decimal("NaN"),
     "a masked value": np.ma.masked,
 }
+
+
+class Mute:
+    __hash__ = None
+
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+
 NO_NUMBERS = {
     "text": ("1", "not a number"),
     "text of numpy": (np.str_("1"), "not a number"),
@@ -37,6 +46,8 @@ NO_NUMBERS = {
     "an infinity": (math.inf, "not finite"),
     "an infinity of numpy": (np.float32("-inf"), "not finite"),
     "a number beyond float64": (10**400, "float64 can hold"),
+    "a number of more digits than Python prints": (10**5000, "float64 can hold"),
+    "an object that cannot be shown": (Mute(), "a value of the type Mute is not a number"),
 }
 #: What is read as a number, and the number.
 NUMBERS = {
@@ -143,6 +154,12 @@ def test_what_is_no_number_is_refused_where_one_belongs(name, bad):
         assert refusal.row == 1
         assert refusal.fields[: len(path)] == path
         assert reason in str(refusal), str(refusal)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_number_where_another_row_belongs_is_not_told_to_be_infinite(name):
+    for value in (1.5, np.float64(-2.5), np.float32(0.25), np.longdouble(1.5)):
+        assert "not finite" not in str(read(MODELS[name](), value))
 
 
 @pytest.mark.parametrize("good", NUMBERS)

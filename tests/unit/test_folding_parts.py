@@ -5,6 +5,7 @@ import dataclasses
 import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from types import SimpleNamespace
 
 import numpy as np
@@ -184,15 +185,33 @@ class Heirless(Exception, metaclass=Single):
     pass
 
 
-def test_an_error_that_cannot_be_pickled_or_comes_back_as_another_travels_as_text():
-    for error in (Renamed("x"), Stubborn(1, two=2), SystemExit(3)):
-        fault = fault_of(error)
-        assert fault.type_name == type(error).__name__
-        assert (fault.pickled is None) == (not isinstance(error, SystemExit))
-        told = surface(fault, shard=4, worker=1)
-        assert type(told).__mro__[1] is TaskError
-        assert str(told) == f"shard 4: {fault.type_name}: {fault.message}"
-        assert (told.shard, told.worker, told.remote_traceback) == (4, 1, fault.traceback_text)
+class Holding(OSError):
+    """Wants more than its text, and holds what no pickle does."""
+
+    def __init__(self, number, text, *, depth):
+        super().__init__(number, text, Lock())
+        self.depth, self.lock = depth, Lock()
+
+
+@pytest.mark.parametrize("error", [Renamed("x"), Stubborn(1, two=2), Holding(1, "far", depth=7), ValueError(Lock())])
+def test_an_error_that_its_pickle_does_not_carry_comes_in_its_own_type(error):
+    fault = fault_of(error)
+    told = surface(fault, shard=4, worker=1)
+    assert (isinstance(told, type(error)), isinstance(told, TaskError)) == (True, True)
+    assert str(told) == f"shard 4: {fault.type_name}: {fault.message}"
+    assert len(told.args) == len(error.args)
+    assert getattr(told, "depth", 7) == 7
+    assert not hasattr(told, "lock")
+    again = pickle.loads(pickle.dumps(told))
+    assert (isinstance(again, type(error)), str(again)) == (True, str(told))
+
+
+def test_an_exit_travels_as_text():
+    fault = fault_of(SystemExit(3))
+    told = surface(fault, shard=4, worker=1)
+    assert type(told).__mro__[1] is TaskError
+    assert str(told) == f"shard 4: SystemExit: {fault.message}"
+    assert (told.shard, told.worker, told.remote_traceback) == (4, 1, fault.traceback_text)
 
 
 def test_an_error_whose_class_takes_no_heirs_is_a_task_error():

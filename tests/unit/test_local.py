@@ -189,6 +189,7 @@ CONTROLS = [
     ({"weights": [1.0, float("nan")] + [1.0] * 101}, ValueError, "weight of row 1 is nan"),
     ({"weights": [float("inf")] + [1.0] * 102}, ValueError, "weight of row 0 is inf"),
     ({"weights": ["x"] * 103}, ValueError, "one number per row"),
+    ({"weights": [10**400] * 103}, ValueError, "one number per row"),
     ({"weights": [1e308] * 103}, ValueError, "overflows"),
 ]
 

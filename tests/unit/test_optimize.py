@@ -10,15 +10,25 @@ import pytest
 from fit_support import BrokenWaits, SpyHandle, WaitEstimator, WaitModel, clusters, counted
 
 import mixle.inference
-from mixle.inference import optimize, seq_initialize
+from mixle.inference import best_of, optimize, seq_initialize
+from mixle.inference.streaming import StreamingEstimator
 from mixle.stats import (
+    CategoricalEstimator,
     CompositeEstimator,
+    DirichletEstimator,
     GaussianDistribution,
     GaussianEstimator,
+    HiddenMarkovEstimator,
+    MarkovChainEstimator,
     MixtureDistribution,
     MixtureEstimator,
+    MultivariateGaussianEstimator,
+    OptionalEstimator,
     PoissonEstimator,
+    SequenceEstimator,
+    VonMisesEstimator,
     seq_encode,
+    seq_log_density_sum,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:EM stopped after:UserWarning")
@@ -233,6 +243,49 @@ def test_a_start_without_a_finite_score_is_drawn_once_more_from_all_rows():
     model = optimize([1.0, 2.0], BrokenWaits([float("nan"), 0.2, 0.6, 0.6]))
     assert model.rate == 0.6
     assert model._fit_provenance.repairs == ("the start scored nan; it was drawn again from all rows",)
+
+
+PAIR = MixtureEstimator([CategoricalEstimator()] * 2)
+LABELS = [f"label {i % 40}" for i in range(200)]
+MISSED = {
+    "labels in a field": (CompositeEstimator((PAIR, GaussianEstimator())), [(v, 1.0 * len(v)) for v in LABELS]),
+    "labels that may be missing": (OptionalEstimator(PAIR, est_prob=True), [None, *LABELS]),
+    "labels of a sequence": (SequenceEstimator(PAIR), [[v] for v in LABELS]),
+    "chains in a field": (
+        CompositeEstimator((HiddenMarkovEstimator([CategoricalEstimator()] * 2), GaussianEstimator())),
+        [([v, v], 1.0) for v in LABELS],
+    ),
+    "no direction": (OptionalEstimator(VonMisesEstimator(), est_prob=True), [None] * 9 + [0.5, 0.75]),
+    "no shares": (OptionalEstimator(DirichletEstimator(), est_prob=True), [None] * 9 + [[0.5, 0.5], [0.25, 0.75]]),
+    "no width": (
+        OptionalEstimator(MultivariateGaussianEstimator(), est_prob=True),
+        [None] * 9 + [[0.5, 0.0], [1.0, 3.0]],
+    ),
+    "no chain": (OptionalEstimator(MarkovChainEstimator(), est_prob=True), [None] * 9 + ["ab", "ba"]),
+}
+
+
+@pytest.mark.parametrize("what", MISSED)
+def test_a_start_that_misses_what_rows_hold_is_drawn_again_from_all_rows(what):
+    estimator, rows = MISSED[what]
+    for fit_with in ({}, {"reuse_estep_ll": False}, {"num_shards": 3}):
+        model = optimize(rows, estimator, init_p=0.01, seed=2, max_its=2, **fit_with)
+        told = model.fit_provenance()
+        assert told.repairs[0].startswith(("the start missed what rows hold", "the start scored -inf"))
+        assert told.repairs[0].endswith("it was drawn again from all rows")
+        assert np.isfinite(seq_log_density_sum(seq_encode(rows, model=model), model)[1])
+    score, _ = best_of(rows, None, estimator, 2, 2, 0.01, 1e-6, seed=2)
+    assert np.isfinite(score)
+    assert StreamingEstimator(estimator, init_p=0.01, rng=2).update(rows) is not None
+
+
+def test_a_start_from_all_rows_that_misses_what_they_hold_is_an_error():
+    with pytest.raises(ValueError, match="without rows"):
+        optimize([None] * 9, OptionalEstimator(VonMisesEstimator()), init_p=0.5)
+    with pytest.raises(ValueError, match="shows a label"):
+        optimize([None, []], OptionalEstimator(MarkovChainEstimator()), init_p=0.5)
+    with pytest.raises(ValueError, match="without rows"):
+        StreamingEstimator(OptionalEstimator(VonMisesEstimator())).update([None, None])
 
 
 def test_a_start_that_read_all_rows_is_not_drawn_again():

@@ -145,6 +145,15 @@ def test_text_that_cannot_be_put_in_place_leaves_no_file_behind(monkeypatch, tmp
     assert sorted(one.name for one in tmp_path.iterdir()) == ["b.json", "sub"]
 
 
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with os.fdopen(os.open(pipe, os.O_RDWR), "rb", buffering=0) as reader:  # both ends: opening it does not wait
+        json_text.write_text(pipe, "one")
+        assert reader.read(3) == b"one"
+    assert pipe.is_fifo()
+
+
 def test_a_throughput_is_no_truth_value():
     with pytest.raises(TypeError, match=r"^throughput must be a number, not True$"):
         devices.DeviceSpec("a", throughput=True)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 
 import numpy as np
 import pytest
@@ -102,7 +103,12 @@ def test_an_unsettled_fit_is_noted(table, capsys):
         (["fit", "{table}", "--family", "tea=Gamma"], "the schema has no columns ['tea']"),
         (["fit", "{table}", "--components", "99"], "60 rows cannot make 99 clusters"),
         (["fit", "{table}", "--components", "2", "--backend", "nope"], "nope"),
-        (["fit", "{table}", "--components", "1", "--out", "{folder}/no/m.json"], "No such file or directory"),
+        (["fit", "nowhere.csv", "--out", "{folder}/no/m.json"], "there is no folder {folder}/no; make it first"),
+        (["fit", "nowhere.csv", "--out", "{folder}"], "{folder} is a folder: name a file in it"),
+        (["fit", "nowhere.csv", "--out", "."], ". is a folder: name a file in it"),
+        (["fit", "nowhere.csv", "--out", "{folder}/pipe"], "{folder}/pipe is no regular file"),
+        (["fit", "{table}", "--out", "{table}"], "{table} is what the command reads: write to another file"),
+        (["fit", "{table}", "--family", "grams=IntegerBernoulliSet"], "num_vals must be a whole number"),
         (["score", "{table}", "{table}"], "is not a fit saved by mixle"),
         (["score", "{folder}/none.json", "{table}"], "No such file or directory"),
         (["sample", "{folder}"], "{folder}: "),
@@ -110,11 +116,39 @@ def test_an_unsettled_fit_is_noted(table, capsys):
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_requests_that_cannot_be_carried_out(table, tmp_path, capsys, words, message):
+    os.mkfifo(tmp_path / "pipe")
+    before = table.read_bytes()
     assert main([word.format(table=table, folder=tmp_path) for word in words]) == 2
     said = capsys.readouterr()
     assert said.err.startswith("mixle: ")
-    assert message.format(folder=tmp_path) in said.err
+    assert message.format(folder=tmp_path, table=table) in said.err
     assert not said.out
+    assert table.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pipe", "t.csv"]
+
+
+def test_a_column_that_is_left_out_need_not_be_readable(table, tmp_path, capsys):
+    lines = table.read_text().splitlines()
+    awkward = [f"{line},{'inf' if i else 'ratio'}" for i, line in enumerate(lines)]
+    table.write_text("\n".join(awkward) + "\n")
+    assert main(["fit", str(table), "--components", "2"]) == 2
+    assert "column 'ratio' holds an infinity" in capsys.readouterr().err
+    assert main(["fit", str(table), "--components", "2", "--family", "ratio=Ignored"]) == 0
+    assert ["ratio", "Ignored", "as", "told"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        ("Poisson", "field 'x' (Poisson) takes the integers 0, 1, 2, ..."),
+        ("IntegerCategorical", "without rows that hold integers"),
+    ],
+)
+def test_a_family_that_takes_no_value_of_the_column_says_what_it_takes(tmp_path, capsys, family, message):
+    table = tmp_path / "t.csv"
+    table.write_text("x\n" + "".join(f"{i + 0.5}\n" for i in range(20)))
+    assert main(["fit", str(table), "--components", "2", "--family", f"x={family}"]) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

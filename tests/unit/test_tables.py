@@ -3,6 +3,8 @@
 import datetime as dt
 import decimal
 import json
+import os
+import threading
 
 import narwhals
 import numpy as np
@@ -184,7 +186,11 @@ BAD = [
     ({"a": [dt.date(2024, 1, 1), "x"]}, "column 'a' mixes dates with other values (row 1: 'x')"),
     ([{"a": 1}, {"b": 2}], "row 1 has other fields than row 0"),
     ([(1, 2), 3], "row 1 (3) is no mapping or tuple like row 0"),
-    (object(), "a object is no table"),
+    (object(), "a object is no table; pass a data frame"),
+    (pd.Series([1.0, 2.0]), "a Series is no table; pass data.to_frame(), a data frame"),
+    (pl.LazyFrame({"a": [1.0, 2.0]}), "a LazyFrame is no table; pass data.collect(), a data frame"),
+    (iter([{"a": 1.0}]), "a list_iterator is no table; pass list(data), a data frame"),
+    ({"a": [1, 10**5000]}, "column 'a' holds a number that float64 cannot (row 1: 16610 bits)"),
     ("nowhere.csv", "'nowhere.csv' is no file here"),
 ]
 
@@ -328,6 +334,25 @@ def test_saved_and_loaded(fitted, tmp_path):
     with pytest.raises(SchemaError, match="does not hold its rows"):
         again.clusters  # noqa: B018
     assert [path.name for path in tmp_path.iterdir()] == ["fit.json"]
+
+
+def test_a_place_that_cannot_be_written_is_named(fitted, tmp_path):
+    for place, kind in ((tmp_path / "no" / "fit.json", FileNotFoundError), (tmp_path, IsADirectoryError)):
+        with pytest.raises(kind) as caught:
+            fitted.save(place)
+        assert caught.value.filename == str(place)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_device_is_written_to_and_not_replaced(fitted, tmp_path):
+    pipe, heard = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    reader.start()
+    fitted.save(pipe)
+    reader.join()
+    assert json.loads(heard[0])["mixle"] == "fit"
+    assert pipe.is_fifo()
 
 
 @pytest.mark.parametrize(

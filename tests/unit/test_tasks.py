@@ -224,7 +224,7 @@ def test_a_row_in_an_exception_becomes_its_position_in_the_data():
     assert pickle.loads(result.error.pickled).row == 7
 
 
-def test_an_exception_that_cannot_be_pickled_still_tells_its_text():
+def test_an_exception_that_cannot_be_pickled_tells_its_text_and_its_class():
     class Local(Exception):
         def __init__(self, a, b):
             super().__init__(f"{a}{b}")
@@ -232,8 +232,9 @@ def test_an_exception_that_cannot_be_pickled_still_tells_its_text():
 
     error = Local(1, 2)
     result = execute(Score(FailingModel(1.0, error)), shard_of([1.0]))
-    assert result.error.pickled is None
     assert (result.error.type_name, result.error.message) == ("Local", "12")
+    told = pickle.loads(result.error.pickled)
+    assert (type(told).__name__, told.args, hasattr(told, "lock")) == ("Local", ("12",), False)
 
 
 def test_an_interrupt_is_not_a_fault():

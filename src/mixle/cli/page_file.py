@@ -1,4 +1,4 @@
-"""The page of a fit, in a file that was not there before."""
+"""Files that a command writes: refused before any work if they cannot be, and the page of a fit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,43 @@ from mixle.errors import RecordsError
 if TYPE_CHECKING:
     from mixle.utils.parallel.observing.records import RankRecord
 
-__all__ = ["refuse_standing", "write_page"]
+__all__ = ["refuse_place", "refuse_standing", "write_page"]
+
+
+def refuse_place(path: str | os.PathLike[str], source: str | os.PathLike[str] | None = None) -> None:
+    """Refuse a file that could not be written, before any work.
+
+    Parameters
+    ----------
+    path : path
+        The file; one that stands there will be replaced.
+    source : path, optional
+        What the command reads, which must stay.
+
+    Raises
+    ------
+    RecordsError
+        If it is a folder, a device or `source`, or its folder is not there or takes no file.
+    """
+    place = Path(path)
+    if place.is_dir():
+        raise RecordsError(f"{path} is a folder: name a file in it")
+    if place.exists() and not place.is_file():
+        raise RecordsError(f"{path} is no regular file, and would be replaced by one: name another")
+    if not place.parent.is_dir():
+        raise RecordsError(f"{path} cannot be written: there is no folder {place.parent}; make it first")
+    if source is not None and place.exists() and Path(source).exists() and place.samefile(source):
+        raise RecordsError(f"{path} is what the command reads: write to another file")
+    if not os.access(place.parent, os.W_OK | os.X_OK):
+        raise RecordsError(f"{path} cannot be written: its folder takes no new file; name another")
 
 
 def refuse_standing(path: Path | None) -> None:
     """Refuse a file that exists, or whose folder does not, before any work."""
     if path is not None and path.exists():
         raise RecordsError(f"{path} exists: name a new file with --report")
-    if path is not None and not path.parent.is_dir():
-        raise RecordsError(f"{path} cannot be written: there is no folder {path.parent}; make it first")
+    if path is not None:
+        refuse_place(path)
 
 
 def write_page(records: Sequence[RankRecord], title: str, path: Path | None, out: Screen) -> None:

@@ -10,6 +10,7 @@ import math
 import warnings
 from typing import Any
 
+from mixle.cli.page_file import refuse_place
 from mixle.cli.screen import Screen
 from mixle.cli.words import count, counts
 
@@ -91,8 +92,10 @@ def _fit(read: argparse.Namespace, out: Screen, err: Screen) -> int:
 
     if read.backend == "local" and read.workers is not None:
         read.parser.error("--backend local fits in this process: leave out --workers, or use --backend mp")
+    if read.out is not None:
+        refuse_place(read.out, read.table)
     table = read_file(read.table)
-    schema = mixle.tables.schema(table).replace(dict(read.family))
+    schema = _schema(table, dict(read.family))
     pool = {} if read.workers is None else {"num_workers": read.workers}
     if read.precision != "float64":
         pool["precision"] = read.precision
@@ -101,7 +104,7 @@ def _fit(read: argparse.Namespace, out: Screen, err: Screen) -> int:
         fitted = mixle.tables.fit(
             table, read.components, schema, read.backend, read.trials, read.iterations, read.seed, **pool
         )
-    if read.out:
+    if read.out is not None:
         fitted.save(read.out)
     for item in caught:
         err.note(f"mixle: {item.message}")
@@ -114,9 +117,23 @@ def _fit(read: argparse.Namespace, out: Screen, err: Screen) -> int:
         out.say(json.dumps(told))
         return 0
     out.say(str(fitted.schema), "", fitted.report(), "", fitted.summary(), "", f"sha256 {fitted.model.digest()}")
-    if read.out:
+    if read.out is not None:
         out.say(f"Saved. Next: mixle score {read.out} {read.table}")
     return 0
+
+
+def _schema(table: Any, told: dict[str, str]) -> Any:
+    """Return the schema of a table; columns that are left out are not looked at, so they need not be readable."""
+    import mixle.tables
+    from mixle.tables.schemas import Field, Schema
+
+    names = list(table) if isinstance(table, dict) else table.column_names
+    kept = [name for name in names if told.get(name) != "Ignored"]
+    if not kept:
+        return mixle.tables.schema(table).replace(told)
+    found = mixle.tables.schema(table, kept)
+    fields = [found[name] if name in kept else Field(name, "Ignored", None, "as told") for name in names]
+    return Schema(fields, found.rows).replace(told)
 
 
 def _score(read: argparse.Namespace, out: Screen, _: Screen) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mixle._log import note
-from mixle.errors import ConvergenceWarning, EmptyDataError, MixleWarning, RepairWarning
+from mixle.errors import ConvergenceWarning, EmptyDataError, MixleWarning, RepairWarning, SupportError
 from mixle.inference.checkpoint import Record
 from mixle.inference.checkpoint_file import CheckpointFile
 from mixle.inference.inferring import Inferred
@@ -228,15 +228,20 @@ class Fit:
         return kind(handle, self.estimator, penalty_of(self.objective, self.estimator))
 
     def _draw(self, handle: Any, steps: Steps, state: Any, notes: list[str]) -> tuple[Any, Score]:
-        model = handle.pysp_seq_initialize(self.starter, state, self.init_p)
-        score = steps.score(model)
-        if self.init_p == 1.0 or (score.finite and not score.left_out):
-            notes.extend(_start_notes(model))
-            return model, score
+        try:
+            model = handle.pysp_seq_initialize(self.starter, state, self.init_p)
+            score = steps.score(model)
+            if self.init_p == 1.0 or (score.finite and not score.left_out):
+                notes.extend(_start_notes(model))
+                return model, score
+            what = f"left {score.left_out} of the rows out" if score.left_out else f"scored {score.objective}"
+        except (EmptyDataError, SupportError) as error:
+            if self.init_p == 1.0:
+                raise
+            what = f"missed what rows hold ({error})"
         # A share of the rows may miss a label or a range altogether, and what a start misses EM cannot find again.
         again = handle.pysp_seq_initialize(self.starter, state, 1.0)
         second = steps.score(again)
-        what = f"left {score.left_out} of the rows out" if score.left_out else f"scored {score.objective}"
         notes.append(f"the start {what}; it was drawn again from all rows")
         notes.extend(_start_notes(again))
         return again, second

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import numbers
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -99,12 +100,7 @@ def choose(name: Any, values: Any) -> Choice:
     kind = _kind(name, there, values)
     if kind == "text":
         return _labels(Counter(there), missing)
-    numbers_ = np.asarray(there, dtype=float)
-    if not np.isfinite(numbers_).all():
-        raise SchemaError(
-            f"column {name!r} holds an infinity (row {_row_of(values, lambda v: math.isinf(float(v)))}); "
-            "replace it by a missing value (None or NaN) or leave the row out"
-        )
+    numbers_ = _finite(name, there, values)
     low, high = float(numbers_.min()), float(numbers_.max())
     if low == high and not missing:
         return Choice("Ignored", f"the same value in every row: {low:.6g}", {}, missing)
@@ -118,6 +114,24 @@ def choose(name: Any, values: Any) -> Choice:
         if found is not None:
             return found
     return _measure(numbers_, missing)
+
+
+def _finite(name: Any, there: Any, values: Any) -> np.ndarray:
+    """Return the values that are there as float64 numbers, all of them finite."""
+    try:
+        numbers_ = np.asarray(there, dtype=float)
+    except OverflowError:
+        row = _row_of(values, lambda v: isinstance(v, int) and abs(v) > sys.float_info.max)
+        raise SchemaError(
+            f"column {name!r} holds a number that float64 cannot (row {row}: {values[row].bit_length()} bits); "
+            "give the column another unit, or turn it into text"
+        ) from None
+    if not np.isfinite(numbers_).all():
+        raise SchemaError(
+            f"column {name!r} holds an infinity (row {_row_of(values, lambda v: math.isinf(float(v)))}); "
+            "replace it by a missing value (None or NaN) or leave the row out"
+        )
+    return numbers_
 
 
 def _present(values: Any) -> tuple[Any, int]:
@@ -322,6 +336,11 @@ def named_estimator(family: str, arguments: Mapping[str, Any]) -> Any:
         needed = [name for name, p in inspect.signature(kind).parameters.items() if p.default is p.empty]
         call = f"mixle.stats.{family}Estimator({', '.join(f'{name}=...' for name in needed) or '...'})"
         raise SchemaError(f"{family} needs arguments: pass {call} itself in place of its name") from None
+    except ValueError as error:
+        raise SchemaError(
+            f"{family} needs other arguments ({error}): pass mixle.stats.{family}Estimator(...) itself in place of "
+            "its name"
+        ) from None
 
 
 def table_text(cells: Sequence[tuple[str, str, str]], rows: int) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mixle._limits import one_blas_thread
-from mixle.errors import BackendError, EmptyDataError
+from mixle.errors import BackendError, EmptyDataError, SupportError
 from mixle.inference.adopted import adopt
 from mixle.inference.options import as_estimator, check_cap, check_positive, stream, validate_keys
 from mixle.inference.resident import Encoding, opened, rows_for
@@ -116,10 +116,21 @@ class _Batches:
     def _folded(self, data: Any, enc_data: Any) -> tuple[float, Any, Any]:
         """Return weight and statistic of a batch, and the model of its E-step: the first one is drawn from it."""
         with self._batch(data, enc_data) as handle:
-            model = self.model
-            if model is None:
-                model = handle.pysp_seq_initialize(self.init_estimator, self._rng, self.init_p)
-            nobs, value = handle.pysp_stream_accumulate(self.estimator, model)
+            if self.model is not None:
+                return self._accumulated(handle, self.model)
+            try:
+                return self._accumulated(handle, self._drawn(handle, self.init_p))
+            except (EmptyDataError, SupportError):
+                if self.init_p == 1.0:
+                    raise
+            # A share of the rows may miss a label altogether: all of them start the model.
+            return self._accumulated(handle, self._drawn(handle, 1.0))
+
+    def _drawn(self, handle: Any, p: float) -> Any:
+        return handle.pysp_seq_initialize(self.init_estimator, self._rng, p)
+
+    def _accumulated(self, handle: Any, model: Any) -> tuple[float, Any, Any]:
+        nobs, value = handle.pysp_stream_accumulate(self.estimator, model)
         return float(nobs), value, model
 
     def _made(self, value: Any) -> Any:

@@ -47,12 +47,15 @@ class Column(NamedTuple):
         Rows without a value.
     path : tuple of int
         Fields on the way to it, outermost first.
+    wide : bool
+        Whether it stands for all columns of vectors whose width no row has told: a chunk without any.
     """
 
     values: np.ndarray
     labels: tuple[Any, ...] | None = None
     missing: np.ndarray | None = None
     path: tuple[int, ...] = ()
+    wide: bool = False
 
 
 class DistributionSampler(ABC):

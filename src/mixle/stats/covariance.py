@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.errors import EmptyDataError
 from mixle.stats.cholesky import UNIT, correlation, smallest_eigenvalue
 from mixle.stats.domains import nonnegative, numbers_of
 
@@ -35,7 +36,7 @@ def dimensioned(estimator: Any, mean: Any) -> np.ndarray:
     dim = estimator.dim if estimator.dim is not None else None if m0 is None else len(m0)
     if dim is None:
         name = estimator.leaf.name
-        raise ValueError(f"{name}: without rows the dimension is unknown; pass {name}Estimator(dim=...)")
+        raise EmptyDataError(f"{name}: without rows the dimension is unknown; pass {name}Estimator(dim=...)")
     return np.zeros(dim)
 
 

@@ -72,7 +72,9 @@ class Rows(NamedTuple):
     @property
     def size(self) -> int:
         """Return the number of rows."""
-        return len(self.x[0] if isinstance(self.x, tuple) else self.x)
+        if not isinstance(self.x, tuple):
+            return len(self.x)
+        return len(self.x[0]) if self.x else 0  # no row has said yet how many columns there are
 
     def cut(self, start: int, stop: int) -> Rows:
         """Return views of rows ``start:stop``."""
@@ -169,6 +171,8 @@ class Leaf(ABC):
         if rows.labels is not None:
             return [Column(rows.x, rows.labels)]
         x = rows.x[0] if isinstance(rows.x, tuple) else rows.x
+        if x.shape == (0, 0):
+            return [Column(np.zeros(0), wide=True)]
         return [Column(np.asarray(x[:, j])) for j in range(x.shape[1])] if x.ndim == 2 else [Column(np.asarray(x))]
 
     def refuse(self, payload: Any, weights: np.ndarray) -> None:
@@ -299,6 +303,8 @@ class LeafDistribution(CarriesPrior, SequenceEncodableProbabilityDistribution):
     def seq_log_density(self, x: Any) -> np.ndarray:
         """Return the log-densities of encoded rows, shape (n,)."""
         rows = as_rows(x)
+        if not rows.size:  # how wide rows are may not be known
+            return np.zeros(0)
         result = self.leaf.score(self, rows)
         base = self.leaf.base(rows)
         if base is not None:

@@ -73,7 +73,8 @@ class VectorLeaf(LinearLeaf):
 
     def columns(self, payload: Any, start: int, stop: int) -> list[Column] | None:
         """Return the features as columns for a start."""
-        return [Column(np.asarray(x)) for x in as_rows(payload).cut(start, stop).x]
+        features = as_rows(payload).cut(start, stop).x
+        return [Column(np.asarray(x)) for x in features] or [Column(np.zeros(0), wide=True)]
 
     def zero(self) -> LinearSums:
         """Return the zero statistic; without `dim` it has no entries yet."""
@@ -81,8 +82,8 @@ class VectorLeaf(LinearLeaf):
 
     def merge(self, a: LinearSums, b: LinearSums) -> LinearSums:
         """Return the sum of both."""
-        if not len(a.sums) or not len(b.sums):
-            return LinearSums(a.weight + b.weight, np.array(b.sums if len(b.sums) else a.sums, float))
+        if not a.sums.size or not b.sums.size:
+            return LinearSums(a.weight + b.weight, np.array(b.sums if b.sums.size else a.sums, float))
         return super().merge(a, b)
 
     def to_value(self, stat: LinearSums) -> tuple[float, np.ndarray]:

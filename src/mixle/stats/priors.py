@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixle.errors import EmptyDataError
 from mixle.stats.domains import VARIANCE_FLOOR
 from mixle.stats.kinds import CodeCounts, LinearSums
 from mixle.stats.parameter_laws import (
@@ -184,7 +185,7 @@ class _NormalGamma(Conjugate):
         mean = after.mu
         if estimator.leaf.vector:
             if dim is None and not np.ndim(mean):
-                raise ValueError(f"{estimator.leaf.name}: without rows the dimension is unknown; pass dim=")
+                raise EmptyDataError(f"{estimator.leaf.name}: without rows the dimension is unknown; pass dim=")
             shape: Any = np.shape(mean) or (dim,)
             mean, variance = np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)
         least = VARIANCE_FLOOR * np.square(mean) if estimator.min_covar is None else estimator.min_covar

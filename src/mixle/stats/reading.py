@@ -14,6 +14,7 @@ import numpy as np
 
 from mixle.errors import RowError
 from mixle.stats.label_column import LabelColumn
+from mixle.stats.refusals import shown
 
 __all__ = [
     "integer_codes",
@@ -33,6 +34,7 @@ _NO_NUMBERS = (complex, np.complexfloating, np.timedelta64)
 _MISSING_HINT = "is missing; a column with missing values needs Optional around its family (OptionalEstimator)"
 
 
+_HELD = "a number that float64 can hold"
 _NEVER_MISSING = frozenset({int, str, bool, bytes, np.int64, np.int32, np.bool_, np.str_})
 
 
@@ -69,11 +71,11 @@ def masked_rows(rows: Any) -> np.ndarray | None:
 
 def _bad(value: Any, family: str, row: int, what: str = "a number") -> RowError:
     if is_missing(value):
-        return RowError(f"{value!r} {_MISSING_HINT}", family, row)
-    if isinstance(value, (float, np.floating)):
-        return RowError(f"{value!r} is not finite; leave the row out, or give a finite number", family, row)
+        return RowError(f"{shown(value)} {_MISSING_HINT}", family, row)
+    if isinstance(value, (float, np.floating)) and not np.isfinite(value):
+        return RowError(f"{shown(value)} is not finite; leave the row out, or give a finite number", family, row)
     advice = "convert it, or use Categorical for labels" if what == "a number" else f"pass {what}"
-    return RowError(f"{value!r:.80} is not {what}; {advice}", family, row)
+    return RowError(f"{shown(value)} is not {what}; {advice}", family, row)
 
 
 def _of_width(found: int, expected: int, family: str, row: int) -> RowError:
@@ -123,7 +125,7 @@ def read_numbers(rows: Sequence[Any], family: str, squared: bool = False) -> np.
         values = np.array([_to_float(v, family, i) for i, v in enumerate(rows)], dtype=float)
     bad = first_not_finite(values, squared)
     if bad is not None:
-        raise _too_large(rows[bad], family, bad) if np.isfinite(values[bad]) else _bad(rows[bad], family, bad)
+        raise _too_large(rows[bad], family, bad) if np.isfinite(values[bad]) else _bad(rows[bad], family, bad, _HELD)
     return values
 
 
@@ -136,7 +138,7 @@ def _refuse_masked(rows: Sequence[Any], family: str) -> None:
 
 
 def _too_large(value: Any, family: str, row: int) -> RowError:
-    return RowError(f"{value!r} is too large: its square overflows; give the column another unit", family, row)
+    return RowError(f"{shown(value)} is too large: its square overflows; give the column another unit", family, row)
 
 
 def _to_float(value: Any, family: str, row: int) -> float:
@@ -150,7 +152,7 @@ def _to_float(value: Any, family: str, row: int) -> float:
     try:
         return float(number)
     except (TypeError, ValueError, OverflowError):
-        raise _bad(value, family, row, "a number that float64 can hold") from None
+        raise _bad(value, family, row, _HELD) from None
 
 
 def first_not_finite(values: np.ndarray, squared: bool = False) -> int | None:
@@ -243,7 +245,7 @@ def read_integers(rows: Sequence[Any], family: str) -> tuple[np.ndarray, np.ndar
     if wide.any():
         row = int(np.argmax(wide))
         reason = (
-            f"{rows[row]!r:.80} is too large: integers from 2**53 on are not told apart; use Categorical for labels"
+            f"{shown(rows[row])} is too large: integers from 2**53 on are not told apart; use Categorical for labels"
         )
         raise RowError(reason, family, row)
     broken = values != np.floor(values)
@@ -305,7 +307,7 @@ def read_labels(rows: Sequence[Any], family: str) -> tuple[np.ndarray, tuple[Any
             try:
                 hash(value)
             except TypeError:
-                reason = f"{value!r:.80} cannot be a label: it is not hashable; pass a tuple, or str(value)"
+                reason = f"{shown(value)} cannot be a label: it is not hashable; pass a tuple, or str(value)"
                 raise RowError(reason, family, i) from None
         raise
     labels = tuple(table)

@@ -22,6 +22,7 @@ from mixle.stats.enumeration import products, ranked
 from mixle.stats.kinds import weights_by_code
 from mixle.stats.leaf import Leaf, Rows, as_rows
 from mixle.stats.reading import read_labels
+from mixle.stats.refusals import shown
 
 __all__ = ["RaggedCodes", "SetLeaf", "SetTables", "in_its_row", "label_order", "listed_sets", "read_label_sets"]
 __all__ += ["ragged_take", "set_codes", "split_sets"]
@@ -116,7 +117,7 @@ def split_sets(rows: Sequence[Any], family: str) -> tuple[np.ndarray, list[Any]]
         plain = isinstance(row, (str, bytes, Mapping)) or not (hasattr(row, "__len__") and np.iterable(row))
         if plain or (isinstance(row, np.ndarray) and row.ndim != 1):
             raise RowError(
-                f"{row!r:.80} is not a set of elements; pass a set, or a list without repetitions", family, i
+                f"{shown(row)} is not a set of elements; pass a set, or a list without repetitions", family, i
             )
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)))])
     return offsets, list(chain.from_iterable(row.tolist() if isinstance(row, np.ndarray) else row for row in rows))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +120,31 @@ def _scales(columns: Sequence[Column]) -> tuple[float, ...]:
                 scale = deviation if deviation > 0.0 and math.isfinite(deviation) else 1.0
         result.append(scale)
     return tuple(result)
+
+
+def evened(parts: Sequence[Sequence[Column]]) -> list[list[Column]]:
+    """Return the columns of chunks, of each as many: where one holds no vector, as wide as those of the others.
+
+    Examples
+    --------
+    >>> flat, vectors = Column(np.zeros(2), wide=True), [Column(np.ones(3)), Column(np.ones(3))]
+    >>> [len(columns) for columns in evened([[flat], vectors])]
+    [2, 2]
+    """
+    if len({len(part) for part in parts}) == 1 and not any(column.wide for part in parts for column in part):
+        return [list(part) for part in parts]
+    runs = [[list(run) for _, run in groupby(part, key=lambda column: column.path)] for part in parts]
+    if len({tuple(run[0].path for run in part) for part in runs}) > 1:
+        return [list(part) for part in parts]
+    widths = [max(len(run) for run in same) for same in zip(*runs, strict=True)]
+    return [
+        [column for run, width in zip(part, widths, strict=True) for column in _widened(run, width)] for part in runs
+    ]
+
+
+def _widened(run: list[Column], width: int) -> list[Column]:
+    at = next((i for i, column in enumerate(run) if column.wide), len(run))
+    return run[:at] + run[at : at + 1] * (width - len(run)) + run[at:]
 
 
 def take_columns(columns: Sequence[Column], rows: Any) -> tuple[Column, ...]:
@@ -257,4 +283,5 @@ def near_hard(columns: Sequence[Column], centres: Centres) -> np.ndarray:
 
 def distances(columns: Sequence[Column], centres: Centres) -> np.ndarray:
     """Return the distance of each row from each centre, shape (K, n)."""
-    return np.array([_distances(columns, centres.columns, k, centres.scales) for k in range(centres.components)])
+    even, _ = evened([columns, centres.columns])
+    return np.array([_distances(even, centres.columns, k, centres.scales) for k in range(centres.components)])

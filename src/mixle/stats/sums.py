@@ -163,6 +163,8 @@ def merge_moments(a: Moments, b: Moments) -> Moments:
         return a.copy()
     if np.ndim(a.weight) == 0 and a.weight == 0.0:
         return b.copy()
+    if np.shape(a.centre) != np.shape(b.centre) and 0 in (np.size(a.centre), np.size(b.centre)):
+        return (b if np.size(b.centre) else a).copy()  # a chunk without a row does not know how wide rows are
     weight = a.weight + b.weight
     delta = (b.centre - a.centre) + (b.shift - a.shift)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -64,6 +64,8 @@ def _goes_with(kind: type, together: str, single: str) -> bool:
 
 def _leaf_densities(members: Sequence[LeafDistribution], payload: Any) -> np.ndarray | None:
     rows, leaf = as_rows(payload), members[0].leaf
+    if not rows.size:  # how wide rows are may not be known
+        return np.zeros((len(members), 0))
     result = leaf.scores(members, rows)
     if result is None:
         return None
@@ -79,6 +81,8 @@ def _leaf_update(
     accumulators: Sequence[LeafAccumulator], payload: Any, weights: np.ndarray, models: Sequence[Any]
 ) -> bool:
     leaf = accumulators[0].leaf
+    if not as_rows(payload).size:
+        return True
     for own in weights:
         leaf.refuse(payload, own)
     known = [made.known(model) for made, model in zip(accumulators, models, strict=True)]

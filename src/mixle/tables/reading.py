@@ -80,10 +80,19 @@ def _readers(data: Any) -> list[tuple[Any, Any]]:
         frame = narwhals.from_native(data, eager_only=True)
     except (ImportError, TypeError):
         raise SchemaError(
-            f"a {type(data).__name__} is no table; pass a data frame, a mapping of columns, a list of mappings, a "
-            "two-dimensional array, or the path of a CSV or Parquet file"
+            f"a {type(data).__name__} is no table; pass {_way(data)}a data frame, a mapping of columns, a list of "
+            "mappings, a two-dimensional array, or the path of a CSV or Parquet file"
         ) from None
     return [(name, lambda name=name: frame[name].to_list()) for name in frame.columns]
+
+
+def _way(data: Any) -> str:
+    """Return how what is nearly a table becomes one, for a message."""
+    if callable(getattr(data, "to_frame", None)):
+        return "data.to_frame(), "
+    if callable(getattr(data, "collect", None)):
+        return "data.collect(), "
+    return "list(data), " if hasattr(data, "__next__") else ""
 
 
 def _of_rows(rows: Sequence[Any]) -> list[tuple[Any, Any]]:

@@ -232,6 +232,11 @@ class Fit:
         ----------
         path : path
             The file; it is replaced at once or not at all.
+
+        Raises
+        ------
+        OSError
+            Naming the file, if it cannot be written.
         """
         import json
         from pathlib import Path
@@ -248,12 +253,17 @@ class Fit:
             "model": self.model.to_dict(),
         }
         place = Path(path)
-        draft = place.with_name(f".{place.name}.{os.getpid()}")
+        whole = place.is_file() or not place.exists()  # a device or a pipe is written to, never replaced
+        draft = place.parent / f".{place.name}.{os.getpid()}" if whole else place
         try:
             draft.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
-            draft.replace(place)
+            if whole:
+                draft.replace(place)
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror, str(place)) from None
         finally:
-            draft.unlink(missing_ok=True)
+            if whole:
+                draft.unlink(missing_ok=True)
 
     def _parts(self, data: Any) -> list[Table]:
         rows = data if isinstance(data, Table) else self.schema.read(_one_row(data))

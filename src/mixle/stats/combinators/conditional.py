@@ -26,7 +26,7 @@ from mixle.stats.contract import DataSequenceEncoder, SequenceEncodableProbabili
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import refuse, staged
 from mixle.stats.given import estimator_given, law_given
-from mixle.stats.refusals import refuse_statistic
+from mixle.stats.refusals import refuse_statistic, shown
 from mixle.stats.sums import signed_suff_stat
 
 __all__ = [
@@ -130,7 +130,7 @@ class ConditionalEncoder(RoutedEncoder):
             try:
                 found[i] = table.get(key, other)
             except TypeError:
-                reason = f"{key!r:.80} cannot be a key: it is not hashable; pass a tuple, or str(key)"
+                reason = f"{shown(key)} cannot be a key: it is not hashable; pass a tuple, or str(key)"
                 raise RowError(reason, "Conditional", i, (0,)) from None
         return found
 

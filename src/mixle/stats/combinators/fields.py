@@ -19,7 +19,7 @@ from mixle.stats.contract import (
     ParameterEstimator,
     StatisticAccumulatorFactory,
 )
-from mixle.stats.refusals import refuse_statistic
+from mixle.stats.refusals import refuse_statistic, shown
 from mixle.stats.starts import seed_fields
 from mixle.stats.table import Table
 
@@ -57,7 +57,7 @@ def split_rows(rows: Sequence[Any], count: int) -> list[Sequence[Any]]:
         for i, row in enumerate(rows):
             if isinstance(row, (str, bytes, bytearray, Mapping, AbstractSet)) or not np.iterable(row):
                 advice = "use RecordEstimator for mappings" if isinstance(row, Mapping) else "pass a tuple"
-                raise ArityError(f"{row!r:.80} is not a row of {count} fields; {advice}", row=i)
+                raise ArityError(f"{shown(row)} is not a row of {count} fields; {advice}", row=i)
     if set(map(len, rows)) != {count}:
         at = next(i for i, row in enumerate(rows) if len(row) != count)
         advice = "write None for what is missing" if len(rows[at]) < count else "give the model a law for each"

@@ -12,8 +12,10 @@ import numpy as np
 from mixle.errors import RowError
 from mixle.stats.combinators.parts import update_part
 from mixle.stats.contract import Column, DataSequenceEncoder
+from mixle.stats.refusals import shown
 
-__all__ = ["RaggedRows", "SequenceEncoder", "initialize_lengths", "of_its_row", "row_sums", "update_lengths"]
+__all__ = ["RaggedRows", "SequenceEncoder", "initialize_lengths", "of_its_row", "row_sums"]
+__all__ += ["update_lengths"]
 
 
 class RaggedRows(NamedTuple):
@@ -98,7 +100,7 @@ class SequenceEncoder(DataSequenceEncoder):
         if not kinds <= {list, tuple}:
             for i, row in enumerate(rows):
                 if isinstance(row, (Mapping, AbstractSet)) or not (hasattr(row, "__len__") and np.iterable(row)):
-                    raise RowError(f"{row!r:.80} is not a sequence of elements; pass a list", "Sequence", i)
+                    raise RowError(f"{shown(row)} is not a sequence of elements; pass a list", "Sequence", i)
         sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         try:
@@ -147,4 +149,5 @@ def _row_means(column: Column, part: RaggedRows) -> Column:
     owners = part.owners()
     weight = np.bincount(owners, known, part.rows)
     total = np.bincount(owners, known * column.values, part.rows)
-    return Column(total / np.maximum(weight, 1.0), None, weight == 0.0 if (weight == 0.0).any() else None)
+    missing = weight == 0.0 if (weight == 0.0).any() else None
+    return Column(total / np.maximum(weight, 1.0), None, missing, wide=column.wide)

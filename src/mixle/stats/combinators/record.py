@@ -24,6 +24,7 @@ from mixle.stats.contract import (
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import products
 from mixle.stats.given import estimator_given, law_given
+from mixle.stats.refusals import shown
 from mixle.stats.table import Table
 
 __all__ = ["RecordAccumulator", "RecordDistribution", "RecordEncoder", "RecordEstimator", "RecordSampler"]
@@ -59,7 +60,7 @@ class RecordEncoder(FieldsEncoder):
 
     def _check(self, i: int, row: Any, known: set[Any]) -> None:
         if not isinstance(row, Mapping):
-            raise ArityError(f"{row!r:.80} is not a mapping; it needs the fields {_listed(self.fields)}", row=i)
+            raise ArityError(f"{shown(row)} is not a mapping; it needs the fields {_listed(self.fields)}", row=i)
         for field in self.fields:
             if field not in row:
                 raise ArityError(f"the field is missing; the row has {_listed(row)}", row=i, fields=(field,))

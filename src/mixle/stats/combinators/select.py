@@ -29,7 +29,7 @@ from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.domains import nonnegative, probabilities
 from mixle.stats.enumeration import moved, refuse, united
 from mixle.stats.given import estimators_given, laws_given
-from mixle.stats.refusals import refuse_statistic
+from mixle.stats.refusals import refuse_statistic, shown
 from mixle.stats.sums import signed_suff_stat
 
 __all__ = [
@@ -77,11 +77,12 @@ class SelectEncoder(RoutedEncoder):
             try:
                 chosen = self.choice_function(value)
             except Exception as error:
-                reason = f"the choice function raises {type(error).__name__} for {value!r:.80}; mend it: {error}"
+                reason = f"the choice function raises {type(error).__name__} for {shown(value)}; mend it: {error}"
                 raise RowError(reason, "Select", i) from error
             if not (isinstance(chosen, (int, np.integer)) and 0 <= chosen < count):
                 raise RowError(
-                    f"the choice function gives {chosen!r:.80} for {value!r:.80}; it must give 0, ..., or {count - 1}",
+                    f"the choice function gives {shown(chosen)} for {shown(value)}; "
+                    f"it must give 0, ..., or {count - 1}",
                     "Select",
                     i,
                 )

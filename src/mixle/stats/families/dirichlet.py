@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.errors import RowError
+from mixle.errors import EmptyDataError, RowError
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import nonnegative, positive, shape_parameters
 from mixle.stats.kinds import LinearSums
@@ -155,7 +155,7 @@ class DirichletEstimator(LeafEstimator):
         if not count > 0.0:
             dim = self.dim or len(sums)
             if not dim:
-                raise ValueError("a Dirichlet cannot be fitted without rows; pass dim= to get one of shapes 1")
+                raise EmptyDataError("a Dirichlet cannot be fitted without rows; pass dim= to get one of shapes 1")
             return DirichletDistribution(np.ones(dim), self.name, self.keys)
         alpha = dirichlet_shapes(sums / count, self.delta)
         model = DirichletDistribution(alpha, self.name, self.keys)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.errors import RowError
+from mixle.errors import EmptyDataError, RowError
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import integer, nonnegative, probabilities
 from mixle.stats.enumeration import ranked
@@ -236,8 +236,9 @@ class IntegerCategoricalEstimator(LeafEstimator):
         lows = [low for low, _ in spans] if self.min_val is None else [self.min_val]
         highs = [high for _, high in spans] if self.max_val is None else [self.max_val]
         if not lows or not highs:
-            raise ValueError(
-                "IntegerCategorical: without rows the range is unknown; pass min_val= and max_val= to its estimator"
+            raise EmptyDataError(
+                "IntegerCategorical: without rows that hold integers the range is unknown; pass such rows, or min_val= "
+                "and max_val= to its estimator"
             )
         return min(lows), max(highs)
 

@@ -23,6 +23,7 @@ from mixle.stats.combinators.sequence import (
 from mixle.stats.contract import Column
 from mixle.stats.enumeration import bags
 from mixle.stats.reading import read_integers
+from mixle.stats.refusals import shown
 from mixle.stats.special import log_factorial
 from mixle.stats.sums import signed_suff_stat
 
@@ -154,11 +155,13 @@ def _pairs(row: Any, i: int) -> list[tuple[Any, Any]]:
     if isinstance(row, Mapping):
         return list(row.items())
     if isinstance(row, (str, bytes)) or not (hasattr(row, "__len__") and np.iterable(row)):
-        raise RowError(f"{row!r:.80} is not a bag; pass a list of pairs (value, count), or a mapping", "Multinomial", i)
+        raise RowError(
+            f"{shown(row)} is not a bag; pass a list of pairs (value, count), or a mapping", "Multinomial", i
+        )
     pairs = []
     for j, pair in enumerate(row):
         if isinstance(pair, (str, bytes)) or not hasattr(pair, "__len__") or len(pair) != 2:
-            raise RowError(f"{pair!r:.80} is not a pair; pass (value, count)", "Multinomial", i).inside(j)
+            raise RowError(f"{shown(pair)} is not a pair; pass (value, count)", "Multinomial", i).inside(j)
         value, count = pair.tolist() if isinstance(pair, np.ndarray) else pair
         pairs.append((value, count))
     return pairs

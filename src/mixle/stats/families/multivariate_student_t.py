@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle._limits import one_blas_thread
+from mixle.errors import EmptyDataError
 from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import symmetric, with_ridge, within_bounds
@@ -177,7 +178,7 @@ class MultivariateStudentTEstimator(LeafEstimator):
             moments, count = merge_moments(moments, prior), count + self.pseudo_count
         if not count > 0.0 or moments.weight == 0.0:
             if self.dim is None:
-                raise ValueError(
+                raise EmptyDataError(
                     "MultivariateStudentT: without rows the dimension is unknown; "
                     "pass MultivariateStudentTEstimator(dim=...)"
                 )

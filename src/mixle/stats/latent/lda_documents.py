@@ -14,6 +14,7 @@ from mixle.stats.contract import Column, DataSequenceEncoder
 from mixle.stats.latent.hmm_encoder import PICKS, at_places
 from mixle.stats.latent.hmm_take import take
 from mixle.stats.reading import read_numbers
+from mixle.stats.refusals import shown
 
 __all__ = ["Documents", "LDADataEncoder"]
 
@@ -155,11 +156,11 @@ def _read(rows: Sequence[Any]) -> tuple[list[Any], np.ndarray, np.ndarray]:
     words, found, lengths = [], [], []
     for i, row in enumerate(rows):
         if isinstance(row, (str, bytes, Mapping)) or not (hasattr(row, "__len__") and np.iterable(row)):
-            raise RowError(f"{row!r:.80} is not a list of pairs; pass [(word, count), ...]", "LDA", i)
+            raise RowError(f"{shown(row)} is not a list of pairs; pass [(word, count), ...]", "LDA", i)
         lengths.append(len(row))  # type: ignore[arg-type]  # it was just asked whether it has one
         for j, pair in enumerate(row):
             if not isinstance(pair, kinds) or len(pair) != 2:
-                raise RowError(f"{pair!r:.80} is not a pair; pass (word, count)", "LDA", i, (j,))
+                raise RowError(f"{shown(pair)} is not a pair; pass (word, count)", "LDA", i, (j,))
             words.append(pair[0])
             found.append(_count(pair[1], i, j))
     return words, np.array(found, float), np.array(lengths, np.int64)
@@ -171,7 +172,7 @@ def _count(value: Any, row: int, place: int) -> float:
     except RowError as error:
         raise RowError(error.reason, "LDA", row, (place, 1)) from None
     if not number > 0.0:
-        raise RowError(f"a count must be above 0, is {value!r:.80}", "LDA", row, (place, 1))
+        raise RowError(f"a count must be above 0, is {shown(value)}", "LDA", row, (place, 1))
     return number
 
 

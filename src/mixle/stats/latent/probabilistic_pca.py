@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle._limits import one_blas_thread
+from mixle.errors import EmptyDataError
 from mixle.stats.cholesky import cholesky
 from mixle.stats.domains import dimension, integer, nonnegative, numbers_of, positive, vector
 from mixle.stats.families.multivariate_gaussian import MultivariateGaussianSampler
@@ -173,7 +174,7 @@ class ProbabilisticPCAEstimator(LeafEstimator):
         if mean.ndim == 0:
             known = self.dim if self.suff_stat is None else len(self.suff_stat[0])
             if known is None:
-                raise ValueError("ProbabilisticPCA: without rows the dimension is unknown; pass dim=")
+                raise EmptyDataError("ProbabilisticPCA: without rows the dimension is unknown; pass dim=")
             mean, scatter = np.zeros(known), np.zeros((known, known))
         if self.latent_dim >= len(mean):
             raise ValueError(f"latent_dim={self.latent_dim} must be below the {len(mean)} entries of a row")

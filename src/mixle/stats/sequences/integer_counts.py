@@ -104,6 +104,10 @@ class _Values(DataSequenceEncoder):
     def columns(self, payload: np.ndarray, start: int, stop: int) -> list[Column] | None:
         return [Column(payload[start:stop].astype(float))]
 
+    def take(self, payload: np.ndarray, index: np.ndarray) -> np.ndarray:
+        part: np.ndarray = payload[index]
+        return part
+
 
 class IntegerMarkovChainEncoder(DataSequenceEncoder):
     """Encoder of sequences of integers.

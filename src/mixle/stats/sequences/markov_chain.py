@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.errors import NonGenerativeMarkovChainError
+from mixle.errors import EmptyDataError, NonGenerativeMarkovChainError
 from mixle.stats.chain_priors import chain_log_density, check_label_prior, label_alphas, label_posterior
 from mixle.stats.combinators.drawing import drawn_lengths
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
@@ -275,7 +275,9 @@ class MarkovChainEstimator(ParameterEstimator):
         first, moves = _widened(stat, len(labels))
         known = prior is not None or self.prior is not None or bool(self.pseudo_count and self.levels)
         if not labels or not (known or math.fsum(stat.initial_counts) > 0.0):
-            raise ValueError("no sequence of positive weight shows a label: pass data, or pseudo_count= with levels=")
+            raise EmptyDataError(
+                "no sequence of positive weight shows a label: pass data, or pseudo_count= with levels="
+            )
         after = None if self.prior is None else label_posterior(self.prior, labels, first, moves)
         if self.prior is not None:
             alpha = label_alphas(self.prior, labels)

@@ -42,7 +42,7 @@ def scratch(owner: Any, *shape: int, dtype: Any = float) -> np.ndarray:
 
 def tiles(count: int) -> list[tuple[int, int]]:
     """Return the fixed tiles of a component axis: 16 each, the last one 9 to 24."""
-    cuts = list(range(0, count, TILE))
+    cuts = list(range(0, max(1, count), TILE))
     if len(cuts) > 1 and count - cuts[-1] < 9:
         cuts.pop()
     return list(zip(cuts, [*cuts[1:], count], strict=True))

@@ -69,8 +69,16 @@ def attach(slots: tuple[Slot, ...], payload: Any) -> tuple[Attached, ...]:
             result.append(Attached(slot, None, part, present))
         else:
             rows = as_rows(part)
+            if not rows.size:
+                rows = as_rows(_empty(slot, part))
             result.append(Attached(slot, rows, part, present))
     return tuple(result)
+
+
+def _empty(slot: Slot, part: Any) -> Any:
+    """Return no rows, as wide as the laws of a slot where they tell: no row of the chunk has."""
+    law = slot.node.members[0]
+    return law.dist_to_encoder().seq_encode([]) if hasattr(law, "dist_to_encoder") else part
 
 
 def _inner(outer: np.ndarray | None, inner: np.ndarray | None) -> np.ndarray | None:

@@ -51,17 +51,48 @@ class RemoteTraceback(Exception):
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    """Return `error` as bytes that were read back once, or None."""
+    """Return `error` as bytes that were read back once: whole, or what of it can travel; None if its class cannot."""
     import cloudpickle
 
-    for dumps in (pickle.dumps, cloudpickle.dumps):
-        try:
-            data: bytes = dumps(error)
-            if type(pickle.loads(data)).__name__ == type(error).__name__:
-                return data
-        except Exception:  # noqa: BLE001 - a user's class may fail in any way; its text still travels
-            continue
+    for what in (lambda: error, lambda: _Bare(error)):
+        for dumps in (pickle.dumps, cloudpickle.dumps):
+            try:
+                data: bytes = dumps(what())
+                if type(pickle.loads(data)).__name__ == type(error).__name__:
+                    return data
+            except Exception:  # noqa: BLE001 - a user's class may fail in any way; its text still travels
+                continue
     return None
+
+
+class _Bare:
+    """An exception that pickles without its constructor, and without those of its parts that do not pickle."""
+
+    def __init__(self, error: BaseException) -> None:
+        args = tuple(value if _travels(value) else repr(value) for value in error.args)
+        state = {name: value for name, value in error.__dict__.items() if _travels(value)}
+        self.parts = type(error), args, state
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, self.parts
+
+
+def _travels(value: Any) -> bool:
+    try:
+        pickle.loads(pickle.dumps(value))
+    except Exception:  # noqa: BLE001 - a user's value may fail in any way
+        return False
+    return True
+
+
+def _rebuilt(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    try:
+        error = kind.__new__(kind, *args)
+    except TypeError:
+        error = BaseException.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 def fault_of(error: BaseException, chunk: Chunk | None = None) -> RemoteFault:

@@ -269,8 +269,12 @@ class Handle(Observed, RowOutput, EncodedDataHandle):
             If every row of positive weight was left out.
         """
         if estep.left_out and estep.left_out >= self.counted:
+            from mixle.stats.refusals import supports
+
+            takes = supports(previous)
             raise SupportError(
-                "no component supports any row; start from a model whose support covers the data",
+                "no component supports any row; start from a model whose support covers the data"
+                + (f": {takes}" if takes else ""),
                 type(previous).__name__,
             )
 

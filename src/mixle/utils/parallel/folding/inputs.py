@@ -210,7 +210,7 @@ def check_weights(weights: Any, rows: int) -> np.ndarray | None:
         return None
     try:
         array = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"weights must be one number per row, as a list or array of length {rows}: {error}") from error
     if array.shape != (rows,):
         raise ValueError(f"weights must have shape ({rows},), one per row, not {array.shape}")

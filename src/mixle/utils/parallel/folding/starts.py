@@ -125,10 +125,13 @@ def join_columns(parts: Sequence[Sequence[Any]], order: np.ndarray) -> list[Any]
     Codes of different chunks are brought to one table of labels: the labels of the taken rows, in the order of their
     first use, so that the result does not depend on how rows were cut into chunks.
     """
-    return [_join(list(column), order) for column in zip(*parts, strict=True)]
+    from mixle.stats.starts import evened
+
+    return [_join(list(column), order) for column in zip(*evened(parts), strict=True)]
 
 
 def _join(column: list[Any], order: np.ndarray) -> Any:
+    column[0] = column[0]._replace(wide=all(part.wide for part in column))
     missing = None
     if any(part.missing is not None for part in column):
         masks = [np.zeros(len(part.values), bool) if part.missing is None else part.missing for part in column]

@@ -56,6 +56,9 @@ def write_text(path: Any, text: str) -> None:
 
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and not target.is_file():
+        target.write_text(text, encoding="utf-8")  # a device or a pipe is never replaced
+        return
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
