@@ -360,7 +360,7 @@ def test_without_data_a_law_or_a_message_comes_out(model):
     zero = model.estimator.accumulator_factory().make().value()
     free_range = type(model.estimator) is st.IntegerCategoricalEstimator and model.estimator.min_val is None
     if free_range or isinstance(model.estimator, (st.VonMisesEstimator, st.VonMisesFisherEstimator)):
-        with pytest.raises(ValueError, match=r"pass min_val=|pass pseudo_count and suff_stat"):
+        with pytest.raises(ValueError, match=r"or min_val= and max_val=|pass pseudo_count and suff_stat"):
             model.estimator.estimate(0.0, zero)
         return
     if "without data" in model.options:

@@ -101,7 +101,7 @@ def in_codes_of(columns: Sequence[Column], centres: Centres) -> Centres:
         else other._replace(
             values=np.array([_code(column.labels, other, k) for k in range(len(other.values))]), labels=column.labels
         )
-        for column, other in zip(columns, centres.columns, strict=True)
+        for column, other in zip(*evened([columns, centres.columns]), strict=True)
     ]
     return centres._replace(columns=tuple(found))
 

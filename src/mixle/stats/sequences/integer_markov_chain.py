@@ -68,7 +68,8 @@ class IntegerMarkovChainDistribution(SequenceEncodableProbabilityDistribution):
 
     References
     ----------
-    As for `MarkovChainDistribution`.
+    T. W. Anderson, L. A. Goodman, "Statistical inference about Markov chains", Annals of Mathematical Statistics 28,
+    1957.
 
     Examples
     --------
