@@ -340,7 +340,9 @@ TOLD = {}
 digests = sys.modules[model_digest.__module__]
 
 
-@pytest.mark.parametrize("make", [lambda x: Slotted(x, a=1.0), Grams, Told], ids=repr)
+@pytest.mark.parametrize(
+    "make", [lambda x: Slotted(x, a=1.0), Grams, Told], ids=["slots", "a class of its own", "a reduction"]
+)
 def test_numbers_that_are_no_attributes_are_told(make, monkeypatch):
     monkeypatch.setattr(digests, "_open", weakref.WeakKeyDictionary())  # as in a process that knows no class yet
     kept = [make(3.0), make(4.0), make(3.0)]

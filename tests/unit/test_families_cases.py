@@ -30,6 +30,18 @@ def test_T01_single_rows_in_float32_have_the_floored_variance():
         assert wide.covar[0, 0] == pytest.approx(0.1, rel=1e-15)
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("leaf", [st.GaussianEstimator(min_covar=0.1), st.DiagonalGaussianEstimator(1, min_covar=0.1)])
+def test_T01_two_rows_are_two_components_of_the_floored_variance(leaf, seed):
+    data = np.array([[9999], [0]], np.float32)
+    data = data if isinstance(leaf, st.DiagonalGaussianEstimator) else data[:, 0]
+    found = optimize(data, st.MixtureEstimator([leaf] * 2), out=None, rng=np.random.RandomState(seed))
+    parts = sorted((float(np.ravel(d.mu)[0]), d) for d in found.components)
+    assert [mean for mean, _ in parts] == [0.0, 9999.0]
+    assert [float(np.ravel(getattr(d, "sigma2", getattr(d, "covar", None)))[0]) for _, d in parts] == [0.1, 0.1]
+    assert found.w.tolist() == [0.5, 0.5]
+
+
 def test_T11_a_plain_list_of_numbers_is_one_column():
     fitted = fit(st.GaussianEstimator(), [1, 1, 1, 1, 1, 1, 2, 2, 2, 2])
     assert fitted.mu == pytest.approx(1.4)

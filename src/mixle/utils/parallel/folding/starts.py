@@ -71,7 +71,7 @@ def start_results(
     rng : numpy.random.RandomState
         Source of the seeds; it is advanced by three words, however many shards there are.
     p : float
-        Probability that a row is kept, in (0, 1].
+        Probability that a row is kept, in (0, 1]; all are where components have fewer than two rows each.
     shards : int
         Number of shards.
     first_row : int
@@ -87,7 +87,9 @@ def start_results(
     centres = None
     if components:
         size = sample_size(components)
-        centres = _seeded(run(Sample(seed, size)), size, estimator, centre_seed)
+        draws, centres = _seeded(run(Sample(seed, size)), size, estimator, centre_seed)
+        if int((draws < 1.0).sum()) < 2 * components:  # a sample is larger than that: these are all rows
+            p = 1.0
     task = Initialize(estimator, p, seed, shard_seeds, centres)
     notes = () if centres is None else start_notes(centres)
     results = run(task)
@@ -103,12 +105,12 @@ def noted(model: Any, notes: tuple[str, ...]) -> Any:
     return model
 
 
-def _seeded(results: list[Result], size: int, estimator: Any, seed: int) -> Any:
-    """Merge the samples of all shards, keep the smallest draws, and seed centres there; None without columns."""
+def _seeded(results: list[Result], size: int, estimator: Any, seed: int) -> tuple[np.ndarray, Any]:
+    """Merge the samples of all shards; return the smallest draws, ascending, and centres; None without columns."""
     pieces = [piece for result in results for piece in result.value]
+    draws = np.concatenate([np.empty(0), *[piece[0] for piece in pieces]])
     if any(not columns for _, _, columns in pieces):
-        return None
-    draws = np.concatenate([piece[0] for piece in pieces])
+        return np.sort(draws)[:size], None
     positions = np.concatenate([piece[1] for piece in pieces])
     order = np.lexsort((positions, draws))[:size]
     columns = join_columns([piece[2] for piece in pieces], order)
@@ -116,7 +118,7 @@ def _seeded(results: list[Result], size: int, estimator: Any, seed: int) -> Any:
 
     from mixle.stats.starts import seed_start
 
-    return seed_start(estimator, columns, RandomState(seed))
+    return draws[order], seed_start(estimator, columns, RandomState(seed))
 
 
 def join_columns(parts: Sequence[Sequence[Any]], order: np.ndarray) -> list[Any]:
