@@ -14,7 +14,11 @@ from mixle.utils.parallel.folding.shards import Shard, encode_shard, pick
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result, Task
 
-__all__ = ["Source", "Transport"]
+__all__ = ["GLANCE_S", "Source", "Transport"]
+
+#: Seconds after which a wait for shards looks up and waits again: a signal that arrives just as a thread begins to wait
+#: for a lock does not wake it.
+GLANCE_S = 0.5
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from mixle.utils.parallel.folding.inputs import (
 )
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.folding.tasks import Accumulate, Score, execute
-from mixle.utils.parallel.folding.transport import Source, Transport
+from mixle.utils.parallel.folding.transport import GLANCE_S, Source, Transport
 from mixle.utils.parallel.planning.devices import DeviceSpec
 from mixle.utils.parallel.planning.discover import usable_cpus
 from mixle.utils.parallel.planning.plan import plan
@@ -103,15 +104,17 @@ class LocalTransport(Transport):
 
         self.together = True
         pool = ThreadPoolExecutor(min(self.threads or 1, len(self.shards)), thread_name_prefix="mixle-shard")
-        done = 0
+        waiting: set[Any] = set()
         try:
-            waiting = [pool.submit(self.run, task, shard) for shard in self.shards]
-            for future in as_completed(waiting):
-                done += 1
-                yield future.result()
+            waiting.update([pool.submit(self.run, task, shard) for shard in self.shards])
+            while waiting:
+                with suppress(TimeoutError):
+                    for future in as_completed(waiting, GLANCE_S):
+                        waiting.discard(future)
+                        yield future.result()
         finally:
             # Whoever gives a round up (Ctrl-C) does not wait for shards that are under way; they disturb nobody.
-            pool.shutdown(wait=done == len(self.shards), cancel_futures=True)
+            pool.shutdown(wait=not waiting, cancel_futures=True)
 
     def run(self, task: Task, shard: int, worker: int | None = None) -> Result:
         """Run `task` on one shard; there is only one worker, this process."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import BackendError, HandleClosed, RoundLosses, WorkerLost
 from mixle.utils.parallel.folding.faults import load_error
 from mixle.utils.parallel.folding.tasks import Result
-from mixle.utils.parallel.folding.transport import Source, Transport
+from mixle.utils.parallel.folding.transport import GLANCE_S, Source, Transport
 from mixle.utils.parallel.folding.travel import pack, rows_of, unpack_results
 from mixle.utils.parallel.transports.futures.remote import HOMES, Home, Job, home_of, is_driver, work
 
@@ -212,7 +213,7 @@ class FuturesTransport(Transport):
             for shard in shards:
                 ask(shard)
             while waiting:
-                future = inbox.get()
+                future = _next(inbox)
                 self._loaded()  # None, from `close`
                 shard = waiting.pop(future)
                 answer = future.result()
@@ -240,6 +241,12 @@ class FuturesTransport(Transport):
         group.losses = (lost,)
         group.__cause__ = error
         return group
+
+
+def _next(inbox: SimpleQueue[Any]) -> Any:
+    while True:
+        with suppress(Empty):
+            return inbox.get(timeout=GLANCE_S)
 
 
 def _closed() -> HandleClosed:
