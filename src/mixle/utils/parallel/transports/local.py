@@ -104,17 +104,18 @@ class LocalTransport(Transport):
 
         self.together = True
         pool = ThreadPoolExecutor(min(self.threads or 1, len(self.shards)), thread_name_prefix="mixle-shard")
-        waiting: set[Any] = set()
+        done = 0
         try:
-            waiting.update([pool.submit(self.run, task, shard) for shard in self.shards])
+            waiting = {pool.submit(self.run, task, shard) for shard in self.shards}
             while waiting:
                 with suppress(TimeoutError):
                     for future in as_completed(waiting, GLANCE_S):
                         waiting.discard(future)
+                        done += 1
                         yield future.result()
         finally:
             # Whoever gives a round up (Ctrl-C) does not wait for shards that are under way; they disturb nobody.
-            pool.shutdown(wait=not waiting, cancel_futures=True)
+            pool.shutdown(wait=done == len(self.shards), cancel_futures=True)
 
     def run(self, task: Task, shard: int, worker: int | None = None) -> Result:
         """Run `task` on one shard; there is only one worker, this process."""
