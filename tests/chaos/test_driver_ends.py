@@ -146,6 +146,7 @@ def test_an_interrupt_waits_for_no_thread(tmp_path, wanted, monkeypatch, wakes):
             armed.append(True)
             threading.Thread(target=interrupt).start()
 
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start what runs behind them without it
     with driver.opened("threads", estimator) as handle:
         try:
             with pytest.warns(UserWarning, match="interrupted"):
@@ -155,6 +156,7 @@ def test_an_interrupt_waits_for_no_thread(tmp_path, wanted, monkeypatch, wakes):
             assert driver.fit(handle, estimator, tmp_path / "fit").digest() == wanted
         finally:
             release.set()
+            signal.signal(signal.SIGINT, ignored)
     for thread in threading.enumerate():
         if thread is not threading.main_thread():
             thread.join(30.0)
