@@ -418,13 +418,18 @@ def settled(estimator, rows, weights, read):
     return fitted
 
 
-@pytest.mark.parametrize("name", INTERIOR)
-def test_a_step_of_newtons_method_from_the_estimate_moves_nothing(name):
-    estimator, draw, formula, read = INTERIOR[name]
+def drawn_and_settled(estimator, draw, read):
+    """Return drawn rows, their weights, and the fit to them."""
     rng = np.random.RandomState(17)
     rows = draw(rng)
     weights = rng.gamma(1.0, 1.0, len(rows))
-    fitted = settled(estimator, rows, weights, read)
+    return rows, weights, settled(estimator, rows, weights, read)
+
+
+@pytest.mark.parametrize("name", INTERIOR)
+def test_a_step_of_newtons_method_from_the_estimate_moves_nothing(name):
+    estimator, draw, formula, read = INTERIOR[name]
+    rows, weights, fitted = drawn_and_settled(estimator, draw, read)
     exact = rows.tolist() if isinstance(rows, np.ndarray) else rows
     moved = newton(formula, exact, weights, read(fitted))
     assert max(moved) <= CLOSE
@@ -477,10 +482,7 @@ AT_A_BORDER = {
 @pytest.mark.parametrize("name", AT_A_BORDER)
 def test_a_maximum_at_a_border_is_that_of_its_closed_form(name):
     estimator, draw, closed, read = AT_A_BORDER[name]
-    rng = np.random.RandomState(17)
-    rows = draw(rng)
-    weights = rng.gamma(1.0, 1.0, len(rows))
-    fitted = settled(estimator, rows, weights, read)
+    rows, weights, fitted = drawn_and_settled(estimator, draw, read)
     assert read(fitted) == pytest.approx(closed(rows, weights), rel=CLOSE, abs=1e-14)
 
 

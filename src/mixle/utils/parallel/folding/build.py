@@ -38,7 +38,7 @@ def _core_name() -> str:
     """Return the processor core that OpenBLAS chose its kernels for, empty for another library."""
     linear_algebra = sys.modules.get("numpy._core._multiarray_umath")
     try:
-        library = ctypes.CDLL(linear_algebra.__file__)  # type: ignore[union-attr]
+        library = ctypes.CDLL(linear_algebra.__file__)  # type: ignore[union-attr]  # None has no file: caught
     except (AttributeError, OSError):
         return ""
     for name in _CORE_NAMES:
