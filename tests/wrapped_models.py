@@ -23,6 +23,16 @@ def zero_inflated_structural() -> Model:
     return Model(d, estimator, drawn(d), (-1, 0.5), NOT_NUMBERS, lambda m: [m.pi, m.base.p], latent=True)
 
 
+@model("sequence of a mixture")
+def sequence_mixture() -> Model:
+    pair = mixture_of(st.GaussianDistribution(-4.0, 1.0), st.GaussianDistribution(6.0, 2.0))
+    d = st.SequenceDistribution(pair, st.PoissonDistribution(2.0))
+    estimator = st.SequenceEstimator(st.MixtureEstimator([st.GaussianEstimator()] * 2), st.PoissonEstimator())
+    read = by_first(number("mu", "sigma2"))
+    bad = (([0.0, NAN], (1,)), (3.0, ()))
+    return Model(d, estimator, drawn(d), (), bad, lambda m: [*read(m.dist), m.len_dist.lam], latent=True)
+
+
 @model("zero inflated mixture")
 def zero_inflated_mixture() -> Model:
     base = mixture_of(st.PoissonDistribution(3.0), st.PoissonDistribution(40.0))

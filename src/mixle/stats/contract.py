@@ -49,6 +49,8 @@ class Column(NamedTuple):
         Fields on the way to it, outermost first.
     wide : bool
         Whether it stands for all columns of vectors whose width no row has told: a chunk without any.
+    within : int
+        1 for an element of a row, 2 for an element of an element: they do not tell rows apart.
     """
 
     values: np.ndarray
@@ -56,6 +58,7 @@ class Column(NamedTuple):
     missing: np.ndarray | None = None
     path: tuple[int, ...] = ()
     wide: bool = False
+    within: int = 0
 
 
 class DistributionSampler(ABC):
@@ -114,18 +117,14 @@ class DataSequenceEncoder(ABC):
         """
 
     def row_count(self, payload: Any) -> int:
-        """Return the number of rows behind `payload`.
-
-        The base class reads it off arrays whose first axes agree; other layouts override it.
-        """
+        """Return the number of rows behind `payload`, off arrays whose first axes agree; other layouts override it."""
         arrays = [payload] if isinstance(payload, np.ndarray) else payload
         if isinstance(arrays, (tuple, list)) and arrays and all(isinstance(a, np.ndarray) and a.ndim for a in arrays):
             lengths = {len(a) for a in arrays}
             if len(lengths) == 1:
                 return int(lengths.pop())
-        raise NotImplementedError(
-            f"{type(self).__name__} must define row_count(payload): its layout is not plain arrays"
-        )
+        name = type(self).__name__
+        raise NotImplementedError(f"{name} must define row_count(payload): its layout is not plain arrays")
 
     def nbytes(self, payload: Any) -> int:
         """Return the bytes held by the arrays of `payload`."""

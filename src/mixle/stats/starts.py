@@ -20,6 +20,8 @@ __all__ = [
     "SHARE",
     "Centres",
     "in_codes_of",
+    "known_rows",
+    "least_start_rows",
     "near_hard",
     "sample_size",
     "seed_centres",
@@ -29,6 +31,7 @@ __all__ = [
     "start_components",
     "start_notes",
     "take_columns",
+    "telling",
 ]
 
 #: Responsibility that a start leaves to the components a row is not assigned to, in all.
@@ -101,7 +104,7 @@ def in_codes_of(columns: Sequence[Column], centres: Centres) -> Centres:
         else other._replace(
             values=np.array([_code(column.labels, other, k) for k in range(len(other.values))]), labels=column.labels
         )
-        for column, other in zip(*evened([columns, centres.columns]), strict=True)
+        for column, other in zip(*evened([telling(columns), centres.columns]), strict=True)
     ]
     return centres._replace(columns=tuple(found))
 
@@ -133,13 +136,17 @@ def evened(parts: Sequence[Sequence[Column]]) -> list[list[Column]]:
     """
     if len({len(part) for part in parts}) == 1 and not any(column.wide for part in parts for column in part):
         return [list(part) for part in parts]
-    runs = [[list(run) for _, run in groupby(part, key=lambda column: column.path)] for part in parts]
-    if len({tuple(run[0].path for run in part) for part in runs}) > 1:
+    runs = [[list(run) for _, run in groupby(part, key=_place)] for part in parts]
+    if len({tuple(_place(run[0]) for run in part) for part in runs}) > 1:
         return [list(part) for part in parts]
     widths = [max(len(run) for run in same) for same in zip(*runs, strict=True)]
     return [
         [column for run, width in zip(part, widths, strict=True) for column in _widened(run, width)] for part in runs
     ]
+
+
+def _place(column: Column) -> tuple[tuple[int, ...], int]:
+    return column.path, column.within
 
 
 def _widened(run: list[Column], width: int) -> list[Column]:
@@ -153,6 +160,48 @@ def take_columns(columns: Sequence[Column], rows: Any) -> tuple[Column, ...]:
     return tuple(
         c._replace(values=c.values[index], missing=None if c.missing is None else c.missing[index]) for c in columns
     )
+
+
+def telling(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns that tell rows apart: all but those of elements.
+
+    Examples
+    --------
+    >>> [column.within for column in telling([Column(np.zeros(2)), Column(np.zeros(2), within=1)])]
+    [0]
+    """
+    return [column for column in columns if not column.within]
+
+
+def known_rows(columns: Sequence[Column]) -> np.ndarray:
+    """Return the rows that have a value in some column, or all if none has.
+
+    Examples
+    --------
+    >>> known_rows([Column(np.zeros(3), None, np.array([False, True, False]))]).tolist()
+    [0, 2]
+    """
+    gone = np.array([np.zeros(len(c.values), bool) if c.missing is None else c.missing for c in columns])
+    known = np.flatnonzero(~gone.all(axis=0))
+    return known if known.size else np.arange(gone.shape[1])
+
+
+def least_start_rows(estimator: Any) -> int:
+    """Return how many rows a start needs: as many as components have centres, 1 where one row has many elements.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianEstimator, MixtureEstimator, SequenceEstimator
+    >>> mixture = MixtureEstimator([GaussianEstimator()] * 3)
+    >>> least_start_rows(mixture), least_start_rows(SequenceEstimator(mixture)), least_start_rows(GaussianEstimator())
+    (3, 1, 0)
+    """
+    own = getattr(estimator, "least_start_rows", None)
+    if own is not None:
+        return int(own)
+    if callable(getattr(estimator, "num_start_components", None)):
+        return start_components(estimator)
+    return max((least_start_rows(part) for part in getattr(estimator, "start_parts", ())), default=0)
 
 
 def start_components(estimator: Any) -> int:
@@ -223,6 +272,7 @@ def seed_centres(columns: list[Column], components: int, rng: Any, chosen: Seque
     Centres are distinct as long as the sample has distinct rows left; after that rows repeat, the farthest (then
     the first) ones being taken.
     """
+    columns = telling(columns)
     scales = _scales(columns)
     rows = len(columns[0].values)
     chosen = list(chosen) or [int(rng.randint(rows))]
@@ -283,5 +333,5 @@ def near_hard(columns: Sequence[Column], centres: Centres) -> np.ndarray:
 
 def distances(columns: Sequence[Column], centres: Centres) -> np.ndarray:
     """Return the distance of each row from each centre, shape (K, n)."""
-    even, _ = evened([columns, centres.columns])
+    even, _ = evened([telling(columns), centres.columns])
     return np.array([_distances(even, centres.columns, k, centres.scales) for k in range(centres.components)])

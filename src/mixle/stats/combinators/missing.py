@@ -150,7 +150,7 @@ def _spread(column: Column, count: int, present: np.ndarray) -> Column:
     values[present] = column.values
     missing = np.ones(count, bool)
     missing[present] = False if column.missing is None else column.missing
-    return Column(values, column.labels, missing, column.path, column.wide)
+    return column._replace(values=values, missing=missing)
 
 
 def of_all_rows(error: RowError, present: np.ndarray | None) -> RowError:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import SupportError
+from mixle.stats import together
 from mixle.stats.contract import SequenceEncodableStatisticAccumulator
 from mixle.stats.refusals import LEAVE_OUT
 
 __all__ = ["PartsAccumulator", "fit_parts", "is_latent", "supported", "update_part"]
+__all__ += ["update_parts"]
 
 
 def is_latent(estimator: Any) -> bool:
@@ -62,6 +64,13 @@ def update_part(accumulator: Any, payload: Any, weights: np.ndarray, model: Any)
     if left_out:
         lost = np.flatnonzero(np.isneginf(model.seq_log_density(payload)) & (weights > 0.0))
         raise SupportError(f"no component supports the value; {LEAVE_OUT}", "Mixture", int(lost[0]))
+
+
+def update_parts(accumulators: list[Any], payload: Any, weights: np.ndarray, models: list[Any]) -> None:
+    """Add encoded rows with weights (K, n) to one part of K accumulators, as `update_part` would."""
+    if not together.update(accumulators, payload, weights, models):
+        for accumulator, own, model in zip(accumulators, weights, models, strict=True):
+            update_part(accumulator, payload, np.ascontiguousarray(own), model)
 
 
 class PartsAccumulator(SequenceEncodableStatisticAccumulator):

@@ -13,9 +13,13 @@ from mixle.errors import RowError
 from mixle.stats.combinators.parts import update_part
 from mixle.stats.contract import Column, DataSequenceEncoder
 from mixle.stats.refusals import shown
+from mixle.stats.starts import known_rows, take_columns
 
-__all__ = ["RaggedRows", "SequenceEncoder", "initialize_lengths", "of_its_row", "row_sums"]
-__all__ += ["update_lengths"]
+__all__ = ["RaggedRows", "SequenceEncoder", "at_places", "initialize_lengths", "joined_elements", "of_its_row"]
+__all__ += ["row_sums", "shown_elements", "update_lengths"]
+
+#: Elements that a row shows to the start of a mixture of elements.
+SHOWN = 8
 
 
 class RaggedRows(NamedTuple):
@@ -83,10 +87,18 @@ def initialize_lengths(accumulator: Any, lengths: Any, weights: np.ndarray, rng:
 
 
 class SequenceEncoder(DataSequenceEncoder):
-    """Encoder of rows that are sequences of elements."""
+    """Encoder of rows that are sequences of elements.
 
-    def __init__(self, encoder: DataSequenceEncoder, length: DataSequenceEncoder) -> None:
-        self.encoder, self.length = encoder, length
+    Parameters
+    ----------
+    encoder, length : DataSequenceEncoder
+        Encoders of an element and of a length.
+    shows : bool
+        Whether `columns` has elements too, for the start of a mixture of elements.
+    """
+
+    def __init__(self, encoder: DataSequenceEncoder, length: DataSequenceEncoder, shows: bool = False) -> None:
+        self.encoder, self.length, self.shows = encoder, length, shows
 
     def seq_encode(self, rows: Sequence[Any]) -> RaggedRows:
         """Encode rows.
@@ -130,11 +142,15 @@ class SequenceEncoder(DataSequenceEncoder):
         return RaggedRows(offsets, elements, self.length.slice(payload.lengths, start, stop))
 
     def columns(self, payload: RaggedRows, start: int, stop: int) -> list[Column] | None:
-        """Return the length and, for each real column of the elements, its mean over the row."""
+        """Return the length and, for each real column of the elements, its mean over the row; and what is shown."""
         part = self.slice(payload, start, stop)
         result = [Column(part.sizes().astype(float))]
         elements = self.encoder.columns(part.elements, 0, int(part.offsets[-1])) or []
-        return result + [_row_means(column, part) for column in elements if column.labels is None]
+        result += [_row_means(column, part) for column in elements if column.labels is None and not column.within]
+        if not self.shows:
+            return result
+        where = _evenly(part)
+        return result + [at_places(c._replace(within=c.within + 1), at) for at in where.T for c in elements]
 
 
 def _end_to_end(rows: Sequence[Any], arrays: bool) -> Sequence[Any]:
@@ -144,6 +160,30 @@ def _end_to_end(rows: Sequence[Any], arrays: bool) -> Sequence[Any]:
     return list(chain.from_iterable(rows))
 
 
+def shown_elements(columns: Sequence[Column]) -> list[Column]:
+    """Return the elements that rows show in their columns, as columns of elements; none if they show none.
+
+    Examples
+    --------
+    >>> from mixle.stats import GaussianDistribution, NullDistribution
+    >>> number, nothing = GaussianDistribution(0, 1).dist_to_encoder(), NullDistribution().dist_to_encoder()
+    >>> encoder = SequenceEncoder(number, nothing, shows=True)
+    >>> columns = encoder.columns(encoder.seq_encode([[1.0, 2.0], [], [3.0]]), 0, 3)
+    >>> sorted(set(shown_elements(columns)[0].values.tolist()))
+    [1.0, 2.0, 3.0]
+    """
+    shown = [column._replace(within=column.within - 1) for column in columns if column.within]
+    joined = joined_elements(shown, SHOWN)
+    return list(take_columns(joined, known_rows(joined))) if joined else []
+
+
+def _evenly(part: RaggedRows) -> np.ndarray:
+    """Return the places (n, SHOWN) of evenly spaced elements of each row; -1 for a row without any."""
+    sizes = part.sizes()[:, None]
+    places = part.offsets[:-1, None] + ((np.arange(SHOWN) + 0.5) / SHOWN * sizes).astype(np.int64)
+    return np.where(sizes > 0, places, -1)
+
+
 def _row_means(column: Column, part: RaggedRows) -> Column:
     known = np.ones(len(column.values)) if column.missing is None else 1.0 - column.missing
     owners = part.owners()
@@ -151,3 +191,36 @@ def _row_means(column: Column, part: RaggedRows) -> Column:
     total = np.bincount(owners, known * column.values, part.rows)
     missing = weight == 0.0 if (weight == 0.0).any() else None
     return Column(total / np.maximum(weight, 1.0), None, missing, wide=column.wide)
+
+
+def at_places(column: Column, places: np.ndarray) -> Column:
+    """Return the column of the rows at `places`; place -1 is a missing value."""
+    gone = places < 0
+    values = column.values[places] if len(column.values) else np.zeros(len(places), column.values.dtype)
+    missing = gone if column.missing is None else gone | column.missing[places] if len(column.missing) else gone
+    return column._replace(values=values, missing=missing if missing.any() else None)
+
+
+def joined_elements(shown: Sequence[Column], count: int) -> tuple[Column, ...]:
+    """Return `count` groups of columns, each with an element of every row, as columns of elements: group after group.
+
+    Examples
+    --------
+    >>> first, second = Column(np.array([1.0, 2.0])), Column(np.array([3.0, 4.0]))
+    >>> joined_elements([first, second], 2)[0].values.tolist()
+    [1.0, 2.0, 3.0, 4.0]
+    """
+    width = len(shown) // count
+    return tuple(_joined(shown[j::width]) for j in range(width))
+
+
+def _joined(parts: Sequence[Column]) -> Column:
+    gone = np.concatenate([np.zeros(len(p.values), bool) if p.missing is None else p.missing for p in parts])
+    if parts[0].labels is None:
+        return parts[0]._replace(values=np.concatenate([p.values for p in parts]), missing=gone)
+    table: dict[Any, int] = {}
+    codes = []
+    for p in parts:
+        own = np.array([table.setdefault(label, len(table)) for label in p.labels or ()], np.intp)
+        codes.append(own[p.values] if len(own) else np.zeros(len(p.values), np.intp))
+    return parts[0]._replace(values=np.concatenate(codes), labels=tuple(table), missing=gone)

@@ -13,16 +13,18 @@ from mixle.stats.combinators.drawing import drawn_lengths, in_rows
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.combinators.ignored import KeepsLength
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
-from mixle.stats.combinators.parts import update_part
+from mixle.stats.combinators.parts import update_part, update_parts
 from mixle.stats.combinators.ragged import (
     RaggedRows,
     SequenceEncoder,
     initialize_lengths,
     of_its_row,
     row_sums,
+    shown_elements,
     update_lengths,
 )
 from mixle.stats.contract import (
+    Column,
     DistributionSampler,
     SequenceEncodableProbabilityDistribution,
     SequenceEncodableStatisticAccumulator,
@@ -31,6 +33,7 @@ from mixle.stats.contract import (
 from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp
 from mixle.stats.enumeration import refuse, sequences
 from mixle.stats.given import estimator_given, law_given
+from mixle.stats.starts import seed_start, start_components
 from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
@@ -72,8 +75,11 @@ class SequenceStatistics(NamedTuple):
 class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
     """Accumulator of a `SequenceEstimator`."""
 
-    def __init__(self, element: Any, length: Any, len_normalized: bool = False, keys: Any = None) -> None:
+    def __init__(
+        self, element: Any, length: Any, len_normalized: bool = False, keys: Any = None, shows: bool = False
+    ) -> None:
         self.element, self.length, self.len_normalized, self.keys = element, length, len_normalized, keys
+        self.shows = shows
         self.element_nobs, self.length_nobs = 0.0, 0.0
 
     def _spread(self, x: RaggedRows, weights: np.ndarray) -> np.ndarray:
@@ -120,11 +126,11 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
         for made, own, given in zip(accumulators, spread, weights, strict=True):
             made._count(own, given)  # noqa: SLF001 - of this class
         try:
-            _update_parts([made.element for made in accumulators], x.elements, spread, [m.dist for m in models])
+            update_parts([made.element for made in accumulators], x.elements, spread, [m.dist for m in models])
         except RowError as error:
             raise of_its_row(error, x.offsets) from None
         try:
-            _update_parts([made.length for made in accumulators], x.lengths, weights, [m.len_dist for m in models])
+            update_parts([made.length for made in accumulators], x.lengths, weights, [m.len_dist for m in models])
         except RowError as error:
             raise error.inside("length") from None
         return True
@@ -137,6 +143,18 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
         except RowError as error:
             raise of_its_row(error, x.offsets) from None
         initialize_lengths(self.length, x.lengths, weights, rng)
+
+    def start(self, enc: RaggedRows, draws: np.ndarray, centres: Any, p: float, weights: Any = None) -> None:
+        """Add the rows whose draw is below `p`, the mixtures of their elements starting from seeded centres."""
+        from numpy.random import RandomState
+
+        kept = np.where(draws < p, 1.0 if weights is None else weights, 0.0)
+        spread = self._spread(enc, kept)
+        try:
+            self.element.start(enc.elements, np.zeros(len(spread)), centres, 1.0, spread)
+        except RowError as error:
+            raise of_its_row(error, enc.offsets) from None
+        initialize_lengths(self.length, enc.lengths, kept, RandomState(0))
 
     def combine(self, suff_stat: Any) -> SequenceAccumulator:
         """Add another statistic."""
@@ -178,25 +196,20 @@ class SequenceAccumulator(SequenceEncodableStatisticAccumulator):
 
     def acc_to_encoder(self) -> SequenceEncoder:
         """Return the encoder."""
-        return SequenceEncoder(self.element.acc_to_encoder(), self.length.acc_to_encoder())
-
-
-def _update_parts(accumulators: list[Any], payload: Any, weights: np.ndarray, models: list[Any]) -> None:
-    """Add encoded rows with weights (K, n) to one part of K accumulators."""
-    if not together.update(accumulators, payload, weights, models):
-        for accumulator, own, model in zip(accumulators, weights, models, strict=True):
-            update_part(accumulator, payload, np.ascontiguousarray(own), model)
+        return SequenceEncoder(self.element.acc_to_encoder(), self.length.acc_to_encoder(), self.shows)
 
 
 class SequenceFactory(StatisticAccumulatorFactory):
     """Factory of `SequenceAccumulator`."""
 
-    def __init__(self, element: Any, length: Any, len_normalized: bool, keys: Any) -> None:
+    def __init__(self, element: Any, length: Any, len_normalized: bool, keys: Any, shows: bool = False) -> None:
         self.element, self.length, self.len_normalized, self.keys = element, length, len_normalized, keys
+        self.shows = shows
 
     def make(self) -> SequenceAccumulator:
         """Return a fresh accumulator."""
-        return SequenceAccumulator(self.element.make(), self.length.make(), self.len_normalized, self.keys)
+        element, length = self.element.make(), self.length.make()
+        return SequenceAccumulator(element, length, self.len_normalized, self.keys, self.shows)
 
 
 class SequenceDistribution(SequenceEncodableProbabilityDistribution):
@@ -358,7 +371,7 @@ class SequenceEstimator(KeepsLength):
     def accumulator_factory(self) -> SequenceFactory:
         """Return the factory."""
         element, length = self.estimator.accumulator_factory(), self._length().accumulator_factory()
-        return SequenceFactory(element, length, self.len_normalized, self.keys)
+        return SequenceFactory(element, length, self.len_normalized, self.keys, bool(start_components(self.estimator)))
 
     def estimate(self, nobs: float | None, suff_stat: Any) -> SequenceDistribution:
         """Return the fitted distribution; the children are told the weight of elements, and of rows."""
@@ -366,6 +379,18 @@ class SequenceEstimator(KeepsLength):
         dist = self.estimator.estimate(None if self.keys is not None else element_nobs, elements)
         length = self._length_law(length_nobs, lengths)
         return SequenceDistribution(dist, length, self.len_normalized, self.name, self.keys)
+
+    least_start_rows: ClassVar[int] = 1  # a single row may have all elements
+
+    @property
+    def start_parts(self) -> tuple[Any, ...]:
+        """Return the parts that a start may seed centres for."""
+        return (self.estimator,)
+
+    def seed_start(self, columns: list[Column], rng: Any) -> Any:
+        """Return seeds of the mixtures of elements, found among the elements that sampled rows show; None without."""
+        shown = shown_elements(columns) if start_components(self.estimator) else []
+        return seed_start(self.estimator, shown, rng) if shown else None
 
     def stack_node(self) -> tuple[str, Any] | None:
         """Return None: rows of varying length do not stack."""

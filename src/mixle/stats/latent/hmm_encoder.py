@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.errors import RowError
-from mixle.stats.combinators.ragged import SequenceEncoder
+from mixle.stats.combinators.ragged import SequenceEncoder, at_places, joined_elements
 from mixle.stats.contract import Column, DataSequenceEncoder
 from mixle.stats.latent.hmm_batches import Batch, batches, ends_of, places, sources
 from mixle.stats.latent.hmm_take import take
 
-__all__ = ["PICKS", "Chains", "HiddenMarkovDataEncoder", "at_places", "picked"]
+__all__ = ["PICKS", "Chains", "HiddenMarkovDataEncoder", "picked"]
 
 #: Elements that a sequence shows to a start.
 PICKS = 128
@@ -146,27 +146,6 @@ def _pick(part: Chains) -> np.ndarray:
     return result
 
 
-def at_places(column: Column, places: np.ndarray) -> Column:
-    """Return the column of the rows at `places`; place -1 is a missing value."""
-    gone = places < 0
-    values = column.values[places] if len(column.values) else np.zeros(len(places), column.values.dtype)
-    missing = gone if column.missing is None else gone | column.missing[places] if len(column.missing) else gone
-    return column._replace(values=values, missing=missing if missing.any() else None)
-
-
 def picked(sequences: Sequence[Column]) -> tuple[Column, ...]:
     """Return the elements that sequences show in their columns, as columns of elements."""
-    width = len(sequences) // PICKS
-    return tuple(_joined(sequences[j::width]) for j in range(width))
-
-
-def _joined(parts: Sequence[Column]) -> Column:
-    gone = np.concatenate([np.zeros(len(p.values), bool) if p.missing is None else p.missing for p in parts])
-    if parts[0].labels is None:
-        return parts[0]._replace(values=np.concatenate([p.values for p in parts]), missing=gone)
-    table: dict[Any, int] = {}
-    codes = []
-    for p in parts:
-        own = np.array([table.setdefault(label, len(table)) for label in p.labels or ()], np.intp)
-        codes.append(own[p.values] if len(own) else np.zeros(len(p.values), np.intp))
-    return Column(np.concatenate(codes), tuple(table), gone, parts[0].path)
+    return joined_elements(sequences, PICKS)

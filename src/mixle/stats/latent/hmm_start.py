@@ -20,12 +20,14 @@ from mixle.stats.starts import (
     SHARE,
     Centres,
     distances,
+    known_rows,
     sample_size,
     seed_centres,
     seed_components,
     seed_start,
     start_components,
     take_columns,
+    telling,
 )
 from mixle.stats.sums import BLOCK
 
@@ -83,13 +85,13 @@ class Start:
             Source of the draws.
         """
         states, columns = len(estimators), picked(sequences)
-        known = _some(columns)
+        known = known_rows(columns)
         sample = list(take_columns(columns, rng.permutation(known)[: max(PER_STATE * states, AT_LEAST)]))
-        if all(column.labels is not None for column in columns):
-            affinities = [_dealt(column.labels or (), states, rng) for column in columns]
+        if all(column.labels is not None for column in telling(columns)):
+            affinities = [_dealt(column.labels or (), states, rng) for column in telling(columns)]
             inner = [seed_start(e, sample, rng) if start_components(e) else None for e in estimators]
             return cls(states, None, affinities, tuple(inner) if any(part is not None for part in inner) else ())
-        centres = seed_components(estimators, _clustered(sample, states, rng), sample, rng)
+        centres = seed_components(estimators, _clustered(telling(sample), states, rng), sample, rng)
         return cls(states, centres, None, centres.parts)
 
     def assign(self, encoder: Any, x: Any, weights: np.ndarray, rng: Any) -> Begun:
@@ -124,7 +126,7 @@ class Start:
     def _shares(self, columns: Sequence[Column]) -> np.ndarray:
         """Return responsibilities (K, n): nearly all to the nearest centre, shared between those as near."""
         if self.affinities is not None:
-            return _product(columns, self.affinities, self.states)
+            return _product(telling(columns), self.affinities, self.states)
         if self.centres is None or self.states == 1:
             return np.ones((1, len(columns[0].values)))
         found = distances(columns, self.centres)
@@ -223,10 +225,3 @@ def _improved(columns: Sequence[Column], centres: Centres) -> Centres:
         missing = None if old.missing is None else old.missing & (weight == 0.0)
         moved.append(old._replace(values=values, missing=missing))
     return Centres(tuple(moved), centres.scales)
-
-
-def _some(columns: tuple[Column, ...]) -> np.ndarray:
-    """Return the elements that have a value in some column, or all if none has."""
-    gone = np.array([np.zeros(len(c.values), bool) if c.missing is None else c.missing for c in columns])
-    known = np.flatnonzero(~gone.all(axis=0))
-    return known if known.size else np.arange(gone.shape[1])

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle.errors import RowError
-from mixle.stats.combinators.ragged import of_its_row
+from mixle.stats.combinators.ragged import at_places, of_its_row
 from mixle.stats.contract import Column, DataSequenceEncoder
-from mixle.stats.latent.hmm_encoder import PICKS, at_places
+from mixle.stats.latent.hmm_encoder import PICKS
 from mixle.stats.latent.hmm_take import take
 from mixle.stats.reading import read_numbers
 from mixle.stats.refusals import shown

@@ -14,7 +14,7 @@ from mixle.stats.latent.mixture import MixtureDistribution, MixtureEstimator, Mi
 from mixle.stats.latent.mixture_accumulator import Given, MixtureAccumulator, MixtureFactory
 from mixle.stats.latent.semi_supervised_rows import SemiSupervisedEncoder, Told
 from mixle.stats.stacking.walk import Walk
-from mixle.stats.starts import Centres, distances, sample_size, seed_centres, seed_components, take_columns
+from mixle.stats.starts import Centres, distances, sample_size, seed_centres, seed_components, take_columns, telling
 
 __all__ = ["SemiSupervisedMixtureDistribution", "SemiSupervisedMixtureEstimator", "SemiSupervisedSampler"]
 
@@ -183,7 +183,7 @@ def told_centres(estimators: Sequence[Any], columns: list[Column], rng: Any) -> 
         code = labels.index(k) if k in labels else -1
         rows = np.flatnonzero((told.values == code) & ~missing)
         if rows.size:
-            own = take_columns(values, rows)
+            own = take_columns(telling(values), rows)
             within = distances(own, Centres(own, (1.0,) * len(own)))
             medoids[k] = int(rows[int(np.argmin(np.add.reduce(within, axis=1)))])
     found = seed_centres(values, count, rng, list(medoids.values()))

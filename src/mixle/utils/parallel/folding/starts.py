@@ -28,7 +28,7 @@ def check_start(estimator: Any, rows: int, usable: int | None = None, width: int
     Parameters
     ----------
     estimator : ParameterEstimator
-        Its `least_start_rows`, or else `num_start_components()`, tells how many rows it needs; others need none.
+        `mixle.stats.starts.least_start_rows` tells how many rows it needs.
     rows : int
         Number of rows n.
     usable : int, optional
@@ -41,9 +41,9 @@ def check_start(estimator: Any, rows: int, usable: int | None = None, width: int
     ContractError
         A ValueError naming n and K.
     """
-    from mixle.stats.starts import start_components
+    from mixle.stats.starts import least_start_rows
 
-    components = getattr(estimator, "least_start_rows", None) or start_components(estimator)
+    components = least_start_rows(estimator)
     count = rows if usable is None else usable
     if components <= count:
         return

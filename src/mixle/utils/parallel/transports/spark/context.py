@@ -7,17 +7,19 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from mixle.errors import MissingPackage
 from mixle.utils.parallel.folding.backends import NEEDS
 
-__all__ = ["ANYWHERE", "arrow_batches", "context_of", "own_context", "pyspark", "stop_own"]
+__all__ = ["ANYWHERE", "arrow_batches", "context_of", "failed_partition", "own_context", "pyspark", "stop_own"]
 
 #: As a client: the active context, or one of our own.
 ANYWHERE = object()
+#: How long the records of a failed job are waited for, and how many of its tasks are looked at.
+RECORDS_MS, MOST_TASKS = 5000, 10_000
 INSTALL = f"Install: {NEEDS['spark'].launcher_install}, or any pyspark and a Java 17 on PATH"
 
 
@@ -140,3 +142,19 @@ def stop_own(context: Any) -> None:
     process.stdin.close()
     process.wait(timeout=30)
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - Spark has no public way
+
+
+def failed_partition(context: Any) -> int | None:
+    """Return the partition whose task failed in the last job of a context, as its records tell; None if they do not."""
+    with suppress(Exception):  # what the records are called is Spark's own business
+        core = context._jsc.sc()  # noqa: SLF001
+        core.listenerBus().waitUntilEmpty(RECORDS_MS)
+        store = core.statusStore()
+        job = store.jobsList(None).apply(0)
+        for number in range(job.stageIds().size()):
+            stage = store.lastStageAttempt(job.stageIds().apply(number))
+            tasks = store.taskList(stage.stageId(), stage.attemptId(), MOST_TASKS)
+            for task in map(tasks.apply, range(tasks.size())):
+                if task.status() == "FAILED":
+                    return int(task.partitionId())
+    return None

@@ -14,7 +14,14 @@ from mixle.utils.parallel.folding.fold import GROUP
 from mixle.utils.parallel.folding.remote import by_value
 from mixle.utils.parallel.folding.travel import pack
 from mixle.utils.parallel.transports.spark import batches, steps
-from mixle.utils.parallel.transports.spark.context import ANYWHERE, arrow_batches, context_of, own_context, stop_own
+from mixle.utils.parallel.transports.spark.context import (
+    ANYWHERE,
+    arrow_batches,
+    context_of,
+    failed_partition,
+    own_context,
+    stop_own,
+)
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.tasks import Result, Task
@@ -169,15 +176,16 @@ class SparkTransport(EngineTransport):
 
     def _job(self, rdd: Any) -> list[Any]:
         from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
 
         tagged = hasattr(self.context, "addJobTag")  # Spark 3.5
         if tagged:
             self.context.addJobTag(self._tag)
         try:
             found: list[Any] = rdd.collect()
-        except Py4JError as error:
+        except (Py4JError, PySparkException) as error:
             self._check_open()
-            raise _told(error, sorted(self.sizes)) from error
+            raise _told(error, sorted(self.sizes), failed_partition(self.context)) from error
         finally:
             if tagged and not self._stopped:
                 self.context.removeJobTag(self._tag)
@@ -209,8 +217,11 @@ class SparkTransport(EngineTransport):
             stop_own(self.context)
 
 
-def _told(error: Any, shards: list[int]) -> Exception:
-    """Return the error of a job that Spark gave up, in words: which partition, and why."""
+def _told(error: Any, shards: list[int], failed: int | None) -> Exception:
+    """Return the error of a job that Spark gave up, in words: which partition, and why.
+
+    Spark 4 raises an error of a source without telling its task; `failed` is then what its records say.
+    """
     text = str(error)
     if "PYTHON_VERSION_MISMATCH" in text or "different version" in text:
         return BackendError(
@@ -219,7 +230,8 @@ def _told(error: Any, shards: list[int]) -> Exception:
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     place = _TASK.search(text)
-    where = f"partition {place.group(1)}" if place else "a partition"
+    number = place.group(1) if place else failed
+    where = "a partition" if number is None else f"partition {number}"
     if _LOST.search(text):
         return losses_of(
             f"Spark gave {where} up: an executor, or its Python worker, ended again and again (often out of memory: "
