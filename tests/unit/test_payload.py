@@ -379,6 +379,16 @@ def test_tuples_of_many_bytes_are_known_up_to_a_number_and_then_forgotten(monkey
     assert decode(encode_bytes(nested)) == nested
 
 
+@pytest.mark.parametrize("last", [7, -(2**63), 2**63 - 1, 2**63, -(2**63) - 1, True, np.int64(3), 1.0, None])
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_many_integers_are_written_as_each_of_them_is(kind, last, monkeypatch):
+    values = kind([*range(-3, payload.MANY), last])
+    written = encode_bytes(values)
+    monkeypatch.setattr(payload, "MANY", 1 << 40)
+    assert written == encode_bytes(values)
+    assert same(decode(written), values)
+
+
 def test_an_unknown_record_names_what_is_missing():
     frame = encode_bytes(Moments(1.0, 2)).replace(b"Moments", b"Momentz")
     with pytest.raises(PayloadError, match="Momentz"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import PayloadError
 
-__all__ = ["REMEMBERED", "array_of", "describe", "dtype_of", "is_plain", "malformed"]
+__all__ = ["REMEMBERED", "array_of", "describe", "dtype_of", "integers", "is_plain", "malformed"]
 
 REMEMBERED = 256  # descriptions at most, and blocks that stand for constant tuples
 
@@ -54,6 +54,28 @@ def dtype_of(description: Any) -> np.dtype[Any]:
     fields = [(dtype_of(base), shape) if shape else dtype_of(base) for base, shape in formats]
     spec: Any = {"names": list(names), "formats": fields, "offsets": list(offsets), "itemsize": itemsize}
     return np.dtype(spec, align=aligned)  # type: ignore[no-any-return]
+
+
+_TAGGED = np.dtype([("tag", "S1"), ("number", "<i8")])
+
+
+def integers(values: Any, tag: bytes) -> bytes | None:
+    """Return a tag of one byte and eight bytes for each integer, None if there are others or they are longer.
+
+    Examples
+    --------
+    >>> integers((1, 2), b"i"), integers((1, True), b"i"), integers((1 << 63,), b"i")
+    (b'i\x01\x00\x00\x00\x00\x00\x00\x00i\x02\x00\x00\x00\x00\x00\x00\x00', None, None)
+    """
+    if set(map(type, values)) != {int}:
+        return None
+    written = np.empty(len(values), _TAGGED)
+    try:
+        written["number"] = np.fromiter(values, np.int64, len(values))
+    except OverflowError:
+        return None
+    written["tag"] = tag
+    return written.tobytes()
 
 
 _arrays: dict[Any, tuple[Any, tuple[int, ...], np.dtype[Any], int]] = {}

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from mixle.errors import AlteredPayload, PayloadError
-from mixle.utils.parallel.folding.dtypes import REMEMBERED, array_of, describe, is_plain, malformed
+from mixle.utils.parallel.folding.dtypes import REMEMBERED, array_of, describe, integers, is_plain, malformed
 from mixle.utils.parallel.folding.named import name_of, named, register_namedtuple
 
 __all__ = ["HEAD_SIZE", "MAGIC", "decode", "encode", "encode_bytes", "is_frame", "is_plain", "register_namedtuple"]
@@ -30,6 +30,7 @@ PREFIX, CRC = (
 HEAD_SIZE = PREFIX.size + CRC.size
 DEPTH = 100  # of which each takes up to six calls to read: well inside what Python allows
 INLINE = 4096  # smaller arrays are copied into the stream, larger ones stay buffers of their own
+MANY = 16  # from so many integers on they are written at once
 CONSTANT = 96  # bytes from which on a tuple of text and numbers is written as a block, which readers remember
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -159,6 +160,9 @@ class _Writer:
 
     def many(self, tag: bytes, values: Any, depth: int) -> None:
         self.tail += tag + _SIZE.pack(len(values))
+        if len(values) >= MANY and depth < DEPTH and (written := integers(values, b"i")) is not None:
+            self.tail += written
+            return
         for value in values:
             self.put(value, depth + 1)
 
