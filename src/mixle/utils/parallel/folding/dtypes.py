@@ -64,8 +64,8 @@ def integers(values: Any, tag: bytes) -> bytes | None:
 
     Examples
     --------
-    >>> integers((1, 2), b"i"), integers((1, True), b"i"), integers((1 << 63,), b"i")
-    (b'i\x01\x00\x00\x00\x00\x00\x00\x00i\x02\x00\x00\x00\x00\x00\x00\x00', None, None)
+    >>> len(integers((1, 2), b"i")), integers((1, True), b"i"), integers((1 << 63,), b"i")
+    (18, None, None)
     """
     if set(map(type, values)) != {int}:
         return None
