@@ -81,8 +81,10 @@ def test_recorded_events_copy_and_pickle_without_their_recorder():
 
 
 def test_default_recorder():
-    assert telemetry.get_default_recorder() is None
-    assert telemetry.record("fit") is None
+    telemetry.set_default_recorder(None)
+    first = telemetry.get_default_recorder()
+    assert telemetry.record("fit", choice="y") is next(first.events())
+    assert telemetry.get_default_recorder() is first and len(first) == 1
     recorder = Telemetry()
     telemetry.set_default_recorder(recorder)
     try:
@@ -93,7 +95,7 @@ def test_default_recorder():
             telemetry.set_default_recorder("events.jsonl")
     finally:
         telemetry.set_default_recorder(None)
-    assert telemetry.get_default_recorder() is None
+    assert len(telemetry.get_default_recorder()) == 0
 
 
 def test_dashboard_counts():

@@ -363,13 +363,15 @@ def _finish_all() -> None:
 _default: list[Telemetry] = []
 
 
-def get_default_recorder() -> Telemetry | None:
-    """Return the recorder of this process, or None if none was set."""
-    return _default[0] if _default else None
+def get_default_recorder() -> Telemetry:
+    """Return the recorder of this process: the one that was set, else one in memory, made when first asked for."""
+    if not _default:
+        _default.append(Telemetry())
+    return _default[0]
 
 
 def set_default_recorder(recorder: Telemetry | None) -> None:
-    """Set the recorder that `record` uses, for the whole process; None takes it away.
+    """Set the recorder that `record` uses, for the whole process; None goes back to a new one in memory.
 
     Parameters
     ----------
@@ -379,21 +381,21 @@ def set_default_recorder(recorder: Telemetry | None) -> None:
     Examples
     --------
     >>> set_default_recorder(None)
-    >>> get_default_recorder(), record("fit")
-    (None, None)
+    >>> record("fit").kind, len(get_default_recorder())
+    ('fit', 1)
+    >>> set_default_recorder(None)
     """
     if recorder is not None and not isinstance(recorder, Telemetry):
         raise TypeError(f"expected a Telemetry or None, not {type(recorder).__name__}")
     _default[:] = [] if recorder is None else [recorder]
 
 
-def record(kind: str, **details: Any) -> Event | None:
-    """Record an event with the recorder of this process; without one nothing happens and None is returned.
+def record(kind: str, **details: Any) -> Event:
+    """Record an event with the recorder of this process, and return it.
 
     Parameters
     ----------
     kind, **details
         As for `Telemetry.record`.
     """
-    recorder = get_default_recorder()
-    return None if recorder is None else recorder.record(kind, **details)
+    return get_default_recorder().record(kind, **details)
