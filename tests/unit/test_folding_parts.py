@@ -234,11 +234,15 @@ def test_an_error_that_cannot_be_read_here_is_told_by_its_text(pickled):
 
 
 @pytest.mark.parametrize(("row", "position"), [(2, 12), (None, None)])
-def test_a_row_error_of_a_load_is_raised_as_itself(row, position):
-    loaded = load_error(fault_of(RowError("is bad", "Plain", row)), 2, first=10)
-    assert type(loaded) is RowError
-    assert loaded.row == position
+def test_a_row_error_of_a_load_is_of_both_types_and_counts_from_the_first_row(row, position):
+    loaded = load_error(fault_of(RowError("is bad", "Plain", row)), 2, 1, first=10)
+    assert isinstance(loaded, RowError)
+    assert isinstance(loaded, RuntimeError)
+    assert (loaded.row, loaded.shard, loaded.worker) == (position, 2, 1)
+    assert str(loaded) == str(RowError("is bad", "Plain", position))
+    assert str(pickle.loads(pickle.dumps(loaded))) == str(loaded)
     assert "RowError" in str(loaded.__cause__)
+    assert loaded.__notes__ == ["raised by shard 2 on worker 1"]
 
 
 def test_a_row_error_on_the_driver_notes_where_it_was_raised():

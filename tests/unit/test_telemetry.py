@@ -84,7 +84,8 @@ def test_default_recorder():
     telemetry.set_default_recorder(None)
     first = telemetry.get_default_recorder()
     assert telemetry.record("fit", choice="y") is next(first.events())
-    assert telemetry.get_default_recorder() is first and len(first) == 1
+    assert telemetry.get_default_recorder() is first
+    assert len(first) == 1
     recorder = Telemetry()
     telemetry.set_default_recorder(recorder)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mixle.errors import ImpossibleEvidenceError
     from mixle.inference.best import best_of
     from mixle.inference.bootstrapping import Bootstrap, bootstrap
     from mixle.inference.conditioning import conditional, marginal
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from mixle.inference.rowwise import estimate, initialize
     from mixle.inference.selecting import Candidate, Selection, select
     from mixle.inference.sequences import seq_estimate, seq_initialize
+    from mixle.inference.streaming import IncrementalEstimator, StreamingEstimator
     from mixle.inference.using import aic, bic, icl, posterior, predict, score
 
 __all__ = [
@@ -25,8 +27,11 @@ __all__ = [
     "EMStep",
     "FitProvenance",
     "FitStatus",
+    "ImpossibleEvidenceError",
+    "IncrementalEstimator",
     "Inferred",
     "Selection",
+    "StreamingEstimator",
     "aic",
     "best_of",
     "bic",
@@ -49,6 +54,8 @@ __all__ = [
 
 #: What uses a fitted model, by home; the rest is in `estimation`.
 _HOMES = {"Bootstrap": "bootstrapping", "bootstrap": "bootstrapping"}
+_HOMES |= {"ImpossibleEvidenceError": "conditioning"}
+_HOMES |= dict.fromkeys(("IncrementalEstimator", "StreamingEstimator"), "streaming")
 _HOMES |= {"conditional": "conditioning", "marginal": "conditioning", "impute": "imputing"}
 _HOMES |= dict.fromkeys(("Candidate", "Selection", "select"), "selecting")
 _HOMES |= dict.fromkeys(("aic", "bic", "icl", "posterior", "predict", "score"), "using")

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from mixle.stats.combinators.censored_rows import CensoredInterval
     from mixle.stats.combinators.composite import CompositeDistribution, CompositeEstimator
     from mixle.stats.combinators.conditional import ConditionalDistribution, ConditionalEstimator
+
+    ConditionalDistributionEstimator = ConditionalEstimator
     from mixle.stats.combinators.dispatch import TypeDispatch
     from mixle.stats.combinators.hurdle import HurdleDistribution, HurdleEstimator
     from mixle.stats.combinators.ignored import IgnoredDistribution, IgnoredEstimator
@@ -133,6 +135,7 @@ __all__ = [
     "CompositeDistribution",
     "CompositeEstimator",
     "ConditionalDistribution",
+    "ConditionalDistributionEstimator",
     "ConditionalEstimator",
     "DiagonalGaussianDistribution",
     "DiagonalGaussianEstimator",
@@ -290,7 +293,7 @@ _HOMES = {
     ),
     "combinators.transform": ("TransformDistribution", "TransformEstimator"),
     "combinators.composite": ("CompositeDistribution", "CompositeEstimator"),
-    "combinators.conditional": ("ConditionalDistribution", "ConditionalEstimator"),
+    "combinators.conditional": ("ConditionalDistribution", "ConditionalDistributionEstimator", "ConditionalEstimator"),
     "combinators.dispatch": ("TypeDispatch",),
     "combinators.hurdle": ("HurdleDistribution", "HurdleEstimator"),
     "combinators.ignored": ("IgnoredDistribution", "IgnoredEstimator"),
@@ -344,11 +347,8 @@ _HOMES = {
         "density",
         "encoded_nbytes",
         "log_density",
-        "move_encoded_payload",
-        "sample",
-        "seq_encode",
-        "seq_log_density",
-        "seq_log_density_sum",
+        *("move_encoded_payload", "sample"),
+        *("seq_encode", "seq_log_density", "seq_log_density_sum"),
     ),
     "keys": ("KeyValidationError", "validate_estimator_keys"),
     "latent.gaussian_mixture": ("GaussianMixtureDistribution", "GaussianMixtureEstimator"),
@@ -377,15 +377,20 @@ _HOMES = {
     "sums": ("scale_suff_stat",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+#: Beside `__all__` there are the statistics that ``value()`` returns, and the errors of `mixle.errors`.
+_ROUTED = ("Conditional", "ConditionalBranch", "Select", "Sequence", "Transform", "Truncated", "Weighted")
+_HOME_OF |= {f"{name}Statistics": f"combinators.{name.removesuffix('Branch').lower()}" for name in _ROUTED}
+_HOME_OF |= {"MarkovChainStatistics": "sequences.markov_chain"}
+_HOME_OF |= {"IntegerMarkovChainStatistics": "sequences.integer_markov_chain"}
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'mixle.stats' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"mixle.stats.{home}"), name)
+    home = import_module(f"mixle.stats.{_HOME_OF[name]}" if name in _HOME_OF else "mixle.errors")
+    value = getattr(home, name, None)
+    if not isinstance(value, type) and name not in _HOME_OF:
+        raise AttributeError(f"module 'mixle.stats' has no attribute {name!r}")
     globals()[name] = value
     return value
 

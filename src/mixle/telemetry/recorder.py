@@ -391,11 +391,5 @@ def set_default_recorder(recorder: Telemetry | None) -> None:
 
 
 def record(kind: str, **details: Any) -> Event:
-    """Record an event with the recorder of this process, and return it.
-
-    Parameters
-    ----------
-    kind, **details
-        As for `Telemetry.record`.
-    """
+    """Record an event with the recorder of this process, as `Telemetry.record` does, and return it."""
     return get_default_recorder().record(kind, **details)

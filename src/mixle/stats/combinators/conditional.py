@@ -33,6 +33,7 @@ __all__ = [
     "ConditionalAccumulator",
     "ConditionalBranchStatistics",
     "ConditionalDistribution",
+    "ConditionalDistributionEstimator",
     "ConditionalEncoder",
     "ConditionalEstimator",
     "ConditionalSamplerGiven",
@@ -378,3 +379,7 @@ class ConditionalEstimator(RoutedEstimator):
         return RoutedFactory(
             ConditionalAccumulator, estimators, tuple(self.estimator_map), self.has_default, self.keys
         )  # fmt: skip
+
+
+#: Another name of `ConditionalEstimator`.
+ConditionalDistributionEstimator = ConditionalEstimator

@@ -39,10 +39,10 @@ class MPIEncodedData(Handle):
         ``RankFiles(paths)``: each rank reads its files.
     estimator, encoder : optional
         One of them is needed.
-    comm : mpi4py communicator, optional
-        ``MPI.COMM_WORLD`` by default. A private copy is used, so other messages never meet ours.
     sub_chunks : int
         Encoded pieces per shard; one accumulator runs over them.
+    comm : mpi4py communicator, optional
+        ``MPI.COMM_WORLD`` by default. A private copy is used, so other messages never meet ours.
     root : int
         The rank whose choices count, and that telemetry belongs to.
     root_only : bool
@@ -99,8 +99,8 @@ class MPIEncodedData(Handle):
         data: Any,
         estimator: Any | None = None,
         encoder: Any | None = None,
-        comm: Any | None = None,
         sub_chunks: int = 1,
+        comm: Any | None = None,
         root: int = 0,
         root_only: bool = False,
         *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mixle.errors import HandleClosed, RowError, TaskError
@@ -132,12 +132,7 @@ def surface(fault: RemoteFault, shard: int | None = None, worker: int | None = N
     shard, worker : int, optional
         Where it happened.
     """
-    original: BaseException | None = None
-    if fault.pickled is not None:
-        try:
-            original = pickle.loads(fault.pickled)
-        except Exception:  # noqa: BLE001 - the class is not importable here; its text is enough
-            original = None
+    original = _original(fault)
     error = _combined(original)
     error.shard, error.row, error.worker = shard, fault.row, worker
     error.remote_traceback = fault.traceback_text
@@ -158,8 +153,8 @@ def closed_error(verb: str) -> HandleClosed:
     )
 
 
-def load_error(fault: RemoteFault, shard: int | None = None, worker: int | None = None, first: int = 0) -> Exception:
-    """Return the error of a shard that could not be encoded: the RowError itself where it is one.
+def load_error(fault: RemoteFault, shard: int | None = None, worker: int | None = None, first: int = 0) -> TaskError:
+    """Return the error of a shard that could not be encoded; a row that it names is counted from `first`.
 
     Parameters
     ----------
@@ -170,17 +165,22 @@ def load_error(fault: RemoteFault, shard: int | None = None, worker: int | None 
     first : int
         Position in the data of the row that the fault counts as 0.
     """
-    error: BaseException | None = None
-    if fault.pickled is not None:
-        try:
-            error = pickle.loads(fault.pickled)
-        except Exception:  # noqa: BLE001 - a class that is not importable here
-            error = None
+    error = _original(fault)
     if isinstance(error, RowError):
-        found = error if error.row is None else error.at(row=error.row + first)
-        found.__cause__ = RemoteTraceback(fault.traceback_text)
-        return found
+        moved = error if error.row is None else error.at(row=error.row + first)
+        fault = replace(fault, message=str(moved), row=moved.row, pickled=_pickled(moved))
     return surface(fault, shard, worker)
+
+
+def _original(fault: RemoteFault) -> BaseException | None:
+    """Return the exception of `fault`, or None where it did not travel or its class is not importable here."""
+    if fault.pickled is None:
+        return None
+    try:
+        error: BaseException = pickle.loads(fault.pickled)
+    except Exception:  # noqa: BLE001 - its text is enough
+        return None
+    return error
 
 
 def _message(fault: RemoteFault, shard: int | None, original: BaseException | None) -> str:
