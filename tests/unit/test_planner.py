@@ -95,6 +95,7 @@ def test_local_resources_are_named_and_share_memory():
     assert {device.memory_bytes for device in local.devices} == {33}
     assert Resources.local(3, memory_bytes=1).devices[0].memory_bytes == 1
     assert len(Resources.local().devices) == discover.usable_cpus()
+    assert names(Resources.local(0)) == names(Resources.local(-1)) == names(Resources.discover(False, 0)) == ["cpu:0"]
     assert names(Resources.discover(include_torch=False, cpu_workers=2)) == ["cpu:0", "cpu:1"]
 
 
@@ -105,6 +106,20 @@ def test_mpi_slots_come_from_the_communicator_or_the_launcher(monkeypatch):
     assert names(Resources.from_mpi()) == ["mpi:0"]
     monkeypatch.setenv("PMI_SIZE", "3")
     assert len(Resources.from_mpi().devices) == 3
+
+
+def test_slots_of_an_engine_share_the_memory_in_equal_parts(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    for made, count in (
+        (lambda memory: Resources.from_mpi(types.SimpleNamespace(Get_size=lambda: 3), memory), 3),
+        (lambda memory: Resources.from_spark(types.SimpleNamespace(defaultParallelism=2), memory), 2),
+        (Resources.from_torchrun, 4),
+    ):
+        assert [device.memory_bytes for device in made(100).devices] == [100 // count] * count
+        assert [device.memory_bytes for device in made(1).devices] == [1] * count
+        assert [device.memory_bytes for device in made(None).devices] == [None] * count
+        with pytest.raises(ValueError, match="memory_bytes must be at least 1"):
+            made(0)
 
 
 def test_dask_and_spark_slots():

@@ -16,14 +16,14 @@ __all__ = ["DeviceSpec", "Resources"]
 _GPU_KINDS = frozenset({"cuda", "mps", "gpu"})
 
 
-def exact_int(value: Any, name: str, least: int, *, optional: bool = False) -> int | None:
-    """Return `value` as an int of at least `least`; TypeError or ValueError naming `name` otherwise."""
+def exact_int(value: Any, name: str, least: int | None, *, optional: bool = False) -> int | None:
+    """Return `value` as an int of at least `least`, if any; TypeError or ValueError naming `name` otherwise."""
     if value is None and optional:
         return None
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"{name} must be an integer, not {value!r}")
     number = int(value)
-    if number < least:
+    if least is not None and number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
     return number
 
@@ -149,7 +149,8 @@ class Resources(JsonFile):
         Parameters
         ----------
         num_cpus : int, optional
-            Number of slots; by default the processors that this process may use (affinity and container limits count).
+            Number of slots, at least one; by default the processors that this process may use (affinity and container
+            limits count).
         memory_bytes : int, optional
             Memory of all slots together; each gets an equal part.
         precision : str, optional
@@ -157,8 +158,9 @@ class Resources(JsonFile):
         """
         from mixle.utils.parallel.planning.discover import usable_cpus
 
-        count = exact_int(num_cpus, "num_cpus", 1, optional=True) or usable_cpus()
-        part = None if memory_bytes is None else max(1, memory_bytes // count)
+        wanted = exact_int(num_cpus, "num_cpus", None, optional=True)
+        count = usable_cpus() if wanted is None else max(1, wanted)
+        part = memory_part(memory_bytes, count)
         return cls(tuple(DeviceSpec(f"cpu:{i}", memory_bytes=part, precision=precision) for i in range(count)))
 
     @classmethod
@@ -173,14 +175,14 @@ class Resources(JsonFile):
         include_torch : bool
             Look for CUDA and MPS devices if torch is installed.
         cpu_workers : int, optional
-            Number of CPU slots, 1 by default.
+            Number of CPU slots, at least 1; 1 by default.
         precision : str, optional
             Precision of all devices.
         """
         from mixle.utils.parallel.planning.discover import torch_devices
         from mixle.utils.parallel.planning.limits import read_limits
 
-        count, limits = exact_int(cpu_workers, "cpu_workers", 1, optional=True) or 1, read_limits()
+        count, limits = max(1, exact_int(cpu_workers, "cpu_workers", None, optional=True) or 1), read_limits()
         known = [limit for limit in (limits.memory_bytes, _times(limits.process_bytes, count)) if limit is not None]
         cpus = cls.local(count, min(known, default=None), precision).devices
         return cls(cpus + (torch_devices(precision) if include_torch else ()))
@@ -205,7 +207,7 @@ class Resources(JsonFile):
         comm : communicator, optional
             Anything with ``Get_size()``. Without it the launcher's environment variables tell the size, else 1.
         memory_bytes : int, optional
-            Memory of each slot.
+            Memory of all slots together; each gets an equal part.
         throughput : float
             Speed of each slot.
         precision : str, optional
@@ -214,10 +216,10 @@ class Resources(JsonFile):
         from mixle.utils.parallel.planning.discover import mpi_size
 
         count = mpi_size(comm)
+        part = memory_part(memory_bytes, count)
         return cls(
             tuple(
-                DeviceSpec(f"mpi:{i}", "cpu", memory_bytes, "numpy", throughput, precision, global_rank=i)
-                for i in range(count)
+                DeviceSpec(f"mpi:{i}", "cpu", part, "numpy", throughput, precision, global_rank=i) for i in range(count)
             )
         )
 
@@ -233,15 +235,17 @@ class Resources(JsonFile):
 
     @classmethod
     def from_spark(cls, spark_context: Any, memory_bytes: int | None = None, precision: Any | None = None) -> Self:
-        """Return a CPU slot "spark:i" for each unit of a SparkContext's ``defaultParallelism``."""
+        """Return a CPU slot "spark:i" for each unit of a SparkContext's ``defaultParallelism``; they share the memory."""
         count = max(1, int(getattr(spark_context, "defaultParallelism", 1)))
-        return cls(
-            tuple(DeviceSpec(f"spark:{i}", memory_bytes=memory_bytes, precision=precision) for i in range(count))
-        )
+        part = memory_part(memory_bytes, count)
+        return cls(tuple(DeviceSpec(f"spark:{i}", memory_bytes=part, precision=precision) for i in range(count)))
 
     @classmethod
     def from_torchrun(cls, memory_bytes: int | None = None, precision: Any | None = None) -> Self:
-        """Return the slots of a torchrun world from its environment variables, named "torchrun:i" or "cuda:i"."""
+        """Return the slots of a torchrun world from its environment variables, named "torchrun:i" or "cuda:i".
+
+        They share the memory in equal parts.
+        """
         from mixle.utils.parallel.planning.discover import torchrun_devices
 
         return cls(torchrun_devices(memory_bytes, precision))
@@ -267,3 +271,9 @@ class Resources(JsonFile):
 
 def _times(value: int | None, count: int) -> int | None:
     return None if value is None else value * count
+
+
+def memory_part(memory_bytes: int | None, count: int) -> int | None:
+    """Return the memory of each of `count` slots that share `memory_bytes`."""
+    whole = exact_int(memory_bytes, "memory_bytes", 1, optional=True)
+    return None if whole is None else max(1, whole // count)

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from mixle.utils.parallel.planning.devices import DeviceSpec
+from mixle.utils.parallel.planning.devices import DeviceSpec, memory_part
 
 __all__ = ["dask_devices", "mpi_size", "torch_devices", "torchrun_devices", "usable_cpus"]
 
@@ -79,12 +79,13 @@ def torchrun_devices(memory_bytes: int | None, precision: Any | None) -> tuple[D
     local = _environment_int("LOCAL_WORLD_SIZE") or world
     torch = sys.modules.get("torch")
     cuda = torch is not None and bool(torch.cuda.is_available())
+    part = memory_part(memory_bytes, world)
     prefix, kind, engine = ("cuda", "cuda", "torch") if cuda else ("torchrun", "cpu", "numpy")
     return tuple(
         DeviceSpec(
             f"{prefix}:{rank}",
             kind,
-            memory_bytes,
+            part,
             engine,
             precision=precision,
             node_id=str(rank // local),
