@@ -235,7 +235,10 @@ class Resources(JsonFile):
 
     @classmethod
     def from_spark(cls, spark_context: Any, memory_bytes: int | None = None, precision: Any | None = None) -> Self:
-        """Return a CPU slot "spark:i" for each unit of a SparkContext's ``defaultParallelism``; they share the memory."""
+        """Return a CPU slot "spark:i" for each unit of a SparkContext's ``defaultParallelism``.
+
+        They share the memory in equal parts.
+        """
         count = max(1, int(getattr(spark_context, "defaultParallelism", 1)))
         part = memory_part(memory_bytes, count)
         return cls(tuple(DeviceSpec(f"spark:{i}", memory_bytes=part, precision=precision) for i in range(count)))
