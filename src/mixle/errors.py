@@ -104,19 +104,19 @@ class EmptyDataError(MixleError, ValueError):
     """There are no rows (or no weight) to work on."""
 
 
-class BernoulliSetFitError(EmptyDataError):
+class BernoulliSetFitError(EmptyDataError, RuntimeError):
     """Without rows a law of sets has no probabilities."""
 
 
-class IntegerBernoulliSetFitError(EmptyDataError):
+class IntegerBernoulliSetFitError(EmptyDataError, RuntimeError):
     """Without rows a law of sets of integers has no probabilities."""
 
 
-class VonMisesFisherFitError(EmptyDataError):
+class VonMisesFisherFitError(EmptyDataError, RuntimeError):
     """A von Mises–Fisher law without rows has no direction."""
 
 
-class VonMisesFitError(EmptyDataError):
+class VonMisesFitError(EmptyDataError, RuntimeError):
     """A von Mises law without rows has no direction."""
 
 
@@ -136,19 +136,19 @@ class EnumerationError(MixleError, NotImplementedError):
     """A law whose outcomes cannot be listed by their probability."""
 
 
-class NeutralFactorError(MixleError, ValueError):
+class NeutralFactorError(MixleError, ValueError, TypeError):
     """A factor without a law was asked for a sample."""
 
 
-class NonGenerativeSequenceError(MixleError, ValueError):
+class NonGenerativeSequenceError(MixleError, ValueError, TypeError):
     """A sequence model without a law of the length was asked for a sample."""
 
 
-class NonGenerativeMarkovChainError(NonGenerativeSequenceError, TypeError):
+class NonGenerativeMarkovChainError(NonGenerativeSequenceError):
     """A Markov chain was sampled without a law of the length."""
 
 
-class NonGenerativeIntegerMarkovChainError(NonGenerativeSequenceError, TypeError):
+class NonGenerativeIntegerMarkovChainError(NonGenerativeSequenceError):
     """A chain of integers was sampled without a law of its first values or of the length."""
 
 

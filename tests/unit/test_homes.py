@@ -85,3 +85,19 @@ def test_positional_arguments_of_handles_have_the_published_order(handle, names)
     parameters = inspect.signature(handle).parameters.values()
     positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert positional == names.split()
+
+
+@pytest.mark.parametrize(
+    ("name", "builtin"),
+    [
+        ("BernoulliSetFitError", RuntimeError), ("EnumerationError", NotImplementedError),
+        ("IntegerBernoulliSetFitError", RuntimeError), ("KeyValidationError", ValueError),
+        ("NeutralFactorError", TypeError), ("NonGenerativeConditionalError", TypeError),
+        ("NonGenerativeIntegerMarkovChainError", TypeError), ("NonGenerativeMarkovChainError", TypeError),
+        ("NonGenerativeSelectError", TypeError), ("NonGenerativeSequenceError", TypeError),
+        ("TransformCompatibilityError", TypeError), ("TransformDomainError", ValueError),
+        ("VonMisesFisherFitError", RuntimeError), ("VonMisesFitError", RuntimeError),
+    ],
+)  # fmt: skip
+def test_errors_are_the_builtins_that_user_code_catches(name, builtin):
+    assert issubclass(getattr(mixle.stats, name), builtin)

@@ -292,7 +292,9 @@ def test_a_start_that_read_all_rows_is_not_drawn_again():
     model = optimize([1.0, 2.0], BrokenWaits([float("nan"), 0.2, 0.6, 0.6]), init_p=1.0)
     assert model.rate == 0.6
     assert model._fit_provenance.repairs == ()
-    assert model._fit_provenance.objective_gain is None
+    assert model._fit_provenance.objective_gain == 0.0
+    first = optimize([1.0, 2.0], BrokenWaits([float("nan"), 0.2]), init_p=1.0, max_its=1, delta=None)
+    assert first._fit_provenance.objective_gain is None
 
 
 def test_monotone_false_goes_on_after_a_decrease():

@@ -267,7 +267,7 @@ class Fit:
         told = getattr(outcome.model, "numerical_repairs", None)
         if callable(told):
             repairs.extend(note for note in told() if note not in repairs)
-        gained = outcome.score.objective - outcome.start.objective
+        gained = next((gain for _, gain, accepted in reversed(outcome.history) if accepted), 0.0)
         return FitProvenance(
             algorithm=steps.algorithm,
             estimator=type(self.estimator).__name__,

@@ -62,7 +62,7 @@ class FitProvenance(NamedTuple):
     final_objective : float
         Objective of the model that carries this record.
     objective_gain : float or None
-        `final_objective` less the objective of the start; None if the start scored no finite number.
+        Gain of the last accepted step, 0 if none was accepted; None if the step came from no finite objective.
     n_observations : int or None
         Rows; None for a handle that was passed in.
     repairs : tuple of str
