@@ -66,12 +66,28 @@ def test_a_part_that_is_used_twice_costs_once():
             stats.HiddenMarkovModelDistribution([GAUSSIAN, GAUSSIAN], [0.5, 0.5], [[0.5, 0.5]] * 2),
             "STATE", "SUM", ("state_0", "state_1"),
         ),
+        (stats.ConditionalDistribution({"a": GAUSSIAN, "b": GAUSSIAN}), "NONE", "REPLICATE", ()),
+        (stats.SelectDistribution([GAUSSIAN, GAUSSIAN], abs), "NONE", "REPLICATE", ()),
+        (stats.SemiSupervisedMixtureDistribution([GAUSSIAN, GAUSSIAN]), "NONE", "REPLICATE", ()),
+        (stats.MultinomialDistribution(stats.PoissonDistribution(1.0)), "NONE", "REPLICATE", ()),
     ],
 )  # fmt: skip
 def test_decompositions_are_the_documented_ones(model, axis, reduction, roles):
     found = model.decomposition()
     assert (found.axis, found.reduction, found.child_roles) == (DecompAxis[axis], ReductionOp[reduction], roles)
     assert found.is_shardable is (len(roles) > 1)
+
+
+def test_an_axis_of_arrays_is_told_where_components_are_of_one_family():
+    assert mixture(2).decomposition().engine_axis == 0
+    assert stats.GaussianMixtureDistribution([[0.0], [1.0]], [[1.0], [1.0]]).decomposition().engine_axis == 0
+    assert stats.HeterogeneousMixtureDistribution([GAUSSIAN, GAUSSIAN]).decomposition().engine_axis is None
+
+
+def test_a_component_that_is_used_twice_makes_no_work_negative():
+    plan = balance_plan(stats.MixtureDistribution([GAUSSIAN] * 6), Resources.local(4), n_data=1)
+    assert (plan.model_parallel, plan.extra["per_cut_flops"]) == (4, (5.0, 10.0, 5.0, 10.0))
+    assert plan.per_worker_flops == 10.0
 
 
 def test_axes_are_found_anywhere_in_the_tree():

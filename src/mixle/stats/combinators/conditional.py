@@ -23,7 +23,6 @@ from mixle.stats.combinators.routing import (
     scatter,
 )
 from mixle.stats.contract import DataSequenceEncoder, SequenceEncodableProbabilityDistribution
-from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import refuse, staged
 from mixle.stats.given import estimator_given, law_given
 from mixle.stats.refusals import refuse_statistic, shown
@@ -294,10 +293,6 @@ class ConditionalDistribution(SequenceEncodableProbabilityDistribution):
             self.name,
             self.keys,
         )
-
-    def decomposition(self) -> Decomposition:
-        """Return that the branches' statistics are found apart; the law of what is given stays whole."""
-        return axis_of(DecompAxis.FACTOR, [f"branch_{k}" for k in range(len(self.dmap))], shared_children=("given",))
 
     def free_parameters(self) -> int:
         """Return the number of free parameters of all parts."""

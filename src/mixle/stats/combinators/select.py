@@ -25,7 +25,6 @@ from mixle.stats.contract import (
     DistributionSampler,
     SequenceEncodableProbabilityDistribution,
 )
-from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.domains import nonnegative, probabilities
 from mixle.stats.enumeration import moved, refuse, united
 from mixle.stats.given import estimators_given, laws_given
@@ -234,10 +233,6 @@ class SelectDistribution(SequenceEncodableProbabilityDistribution):
             self.name,
             self.keys,
         )
-
-    def decomposition(self) -> Decomposition:
-        """Return that the branches' statistics are found apart."""
-        return axis_of(DecompAxis.FACTOR, [f"branch_{k}" for k in range(len(self.dists))])
 
     def free_parameters(self) -> int:
         """Return the number of free parameters of the laws and the weights."""

@@ -21,6 +21,7 @@ from mixle.stats.combinators.sequence import (
     SequenceSampler,
 )
 from mixle.stats.contract import Column
+from mixle.stats.decomposition import Decomposition
 from mixle.stats.enumeration import bags
 from mixle.stats.reading import read_integers
 from mixle.stats.refusals import shown
@@ -263,6 +264,10 @@ class MultinomialDistribution(SequenceDistribution):
     >>> d.log_density([]), round(d.log_density([("a", 2), ("b", 1)]), 12)
     (-2.0, -2.69314718056)
     """
+
+    def decomposition(self) -> Decomposition:
+        """Return that a bag is one unit."""
+        return Decomposition.atomic()
 
     def _listed(self, elements: Iterator[Any], totals: Iterator[Any]) -> Iterator[tuple[Any, float]]:
         return bags(elements, totals)

@@ -36,6 +36,8 @@ class HeterogeneousMixtureDistribution(MixtureDistribution):
     [1.0, 0.0]
     """
 
+    _engine_axis: ClassVar[int | None] = None
+
     def estimator(self, pseudo_count: float | None = None) -> HeterogeneousMixtureEstimator:
         """Return the estimator; `pseudo_count` weighs this mixture's parameters as a prior."""
         children = [component.estimator(pseudo_count) for component in self.components]

@@ -74,6 +74,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
     _fields: ClassVar[tuple[str, ...]] = ("components", "w")
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
     _extras: ClassVar[tuple[str, ...]] = ("prior",)
+    _engine_axis: ClassVar[int | None] = 0
 
     def __init__(
         self,
@@ -168,7 +169,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         roles = [f"component_{k}" for k in range(self.num_components)]
         pooled = self.keys != (None, None)
         reduction = ReductionOp.LOGSUMEXP_RESPONSIBILITY
-        return axis_of(DecompAxis.COMPONENT, roles, reduction, engine_axis=0, key_pooling=pooled)
+        return axis_of(DecompAxis.COMPONENT, roles, reduction, engine_axis=self._engine_axis, key_pooling=pooled)
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return what the components can show, the most probable first."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import Column, DistributionSampler
+from mixle.stats.decomposition import Decomposition
 from mixle.stats.enumeration import refuse
 from mixle.stats.kinds import LOG_ZERO, log_or_floor
 from mixle.stats.latent.mixture import MixtureDistribution, MixtureEstimator, MixtureSampler
@@ -79,6 +80,10 @@ class SemiSupervisedMixtureDistribution(MixtureDistribution):
     def component_log_density(self, x: Any) -> np.ndarray:
         """Return the log-density of the value of one row under each component, shape (K,)."""
         return super().component_log_density(x[0])
+
+    def decomposition(self) -> Decomposition:
+        """Return that a mixture of rows that tell their component is one unit."""
+        return Decomposition.atomic()
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Refuse: a row carries what is known of its component, and that has no law."""

@@ -223,7 +223,7 @@ def _grid(problem: _Problem, m: int) -> _Grid:
         whole = _fits([(problem.size, device) for device in devices[:d]])
         return _Grid(1, d, (), (problem.work,), (problem.size,), whole)
     cuts = cut_axis(axis, devices[:m])
-    rest, kept = problem.work - axis.total_work, max(0, problem.size - sum(axis.unit_bytes))
+    rest, kept = max(0.0, problem.work - axis.total_work), max(0, problem.size - sum(axis.unit_bytes))
     works = tuple(rest + sum(axis.unit_works[cut.start : cut.stop]) for cut in cuts)
     sizes = tuple(kept + sum(axis.unit_bytes[cut.start : cut.stop]) for cut in cuts)
     held = [(size, devices[(i + r * m) % len(devices)]) for r in range(d) for i, size in enumerate(sizes)]
