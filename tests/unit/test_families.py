@@ -604,6 +604,19 @@ RULES = [
     (st.GeometricEstimator(), (4.0, 10.0), {"p": 0.4}),
     (st.GeometricEstimator(), (4.0, 4.0), {"p": 1.0 - 1e-12}),
     (st.GeometricEstimator(), (0.0, 0.0), {"p": 0.5}),
+    (st.GeometricEstimator(2.0, 0.5), (4.0, 14.0), {"p": 0.3125}),
+    (st.GeometricEstimator(2.0), (4.0, 14.0), {"p": 0.375}),
+    (st.GeometricEstimator(None, 0.5), (4.0, 14.0), {"p": 2.0 / 7.0}),
+    (st.GeometricEstimator(2.0, 0.4), (0.0, 0.0), {"p": 0.4}),
+    (st.NegativeBinomialEstimator(3.0, 2.0, 0.4, False), (4.0, 14.0, {1: 1.0, 2: 1.0, 4: 1.0, 7: 1.0}), {"p": 18 / 41}),
+    (st.NegativeBinomialEstimator(3.0, 2.0, None, False), (4.0, 14.0, {1: 1.0, 2: 1.0, 4: 1.0, 7: 1.0}), {"p": 9 / 19}),
+    (st.StudentTEstimator(5.0), (14.0, 70.0, 4.0), {"loc": 3.5, "scale": math.sqrt(5.25 * 0.6)}),
+    (
+        st.StudentTEstimator(5.0, 2.0, (1.0, 2.0)),
+        (14.0, 70.0, 4.0),
+        {"loc": 8 / 3, "scale": math.sqrt((21.0 + 4 * 25 / 36 + 2 * (4.0 / 0.6 + 25 / 9)) / 6 * 0.6)},
+    ),
+    (st.StudentTEstimator(5.0, 2.0, (1.0, 2.0)), (0.0, 0.0, 0.0), {"loc": 1.0, "scale": 2.0}),
     (st.BernoulliEstimator(), (4.0, 1.0), {"p": 0.25}),
     (st.BernoulliEstimator(4.0), (4.0, 1.0), {"p": 0.375}),
     (st.BernoulliEstimator(4.0, 1.0), (4.0, 1.0), {"p": 0.625}),
@@ -663,6 +676,28 @@ def test_smoothing_and_empty_data_follow_the_documented_rules(estimator, value, 
         found = getattr(fitted, name)
         found = np.ravel(found).tolist() if isinstance(found, np.ndarray) else found
         assert found == pytest.approx(parameter, rel=1e-12), name
+
+
+@pytest.mark.parametrize(
+    ("estimator", "unit"),
+    [
+        (st.StudentTEstimator(5.0, 2.0, (1.0, 2.0)), 5.0 / 3.0),
+        (st.MultivariateStudentTEstimator(5.0, 1, 2.0, suff_stat=([1.0], [[4.0]])), 5.0 / 3.0),
+        (st.LogisticEstimator(2.0, (1.0, 2.0)), math.pi**2 / 3.0),
+    ],
+    ids=["student t", "multivariate student t", "logistic"],
+)
+def test_a_prior_of_location_and_scale_counts_as_rows_of_its_variance(estimator, unit):
+    """Four rows and two of the prior, pooled: `unit` is the variance at scale 1."""
+    many = isinstance(estimator, st.MultivariateStudentTEstimator)
+    rows = [[x] if many else x for x in (1.0, 2.0, 4.0, 7.0)]
+    accumulator = estimator.accumulator_factory().make()
+    accumulator.seq_update(accumulator.acc_to_encoder().seq_encode(rows), np.ones(4), None)
+    fitted = estimator.estimate(4.0, accumulator.value())
+    variance = (21.0 + 4 * (5 / 6) ** 2 + 2 * (4.0 * unit + (5 / 3) ** 2)) / 6
+    assert np.ravel(fitted.loc) == pytest.approx(8 / 3, rel=1e-12)
+    squared = fitted.shape[0][0] if many else fitted.scale**2
+    assert squared == pytest.approx(variance / unit, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -134,3 +134,11 @@ def test_keys_tie_chains():
     whole = pooled.estimate(4.0, statistic(pooled, [row for pair in rows for row in pair]))
     for chain in (first, second):
         assert {s: chain.transition_map[s] for s in "ab"} == {s: whole.transition_map[s] for s in "ab"}
+
+
+def test_a_pseudo_count_of_an_integer_chain_is_added_to_each_transition():
+    estimator = IntegerMarkovChainEstimator(3, 1, pseudo_count=2.0)
+    accumulator = estimator.accumulator_factory().make()
+    accumulator.seq_update(accumulator.acc_to_encoder().seq_encode([[0, 1, 2], [1, 1]]), np.ones(2), None)
+    found = estimator.estimate(2.0, accumulator.value()).cond_dist
+    assert np.allclose(found, [[2 / 7, 3 / 7, 2 / 7], [2 / 8, 3 / 8, 3 / 8], [1 / 3] * 3], rtol=1e-15)

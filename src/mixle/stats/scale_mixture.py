@@ -131,15 +131,16 @@ class ReweightedEstimator(LocationScaleEstimator):
             Mean of u under the law itself: what a row of the prior weighs.
         """
         count, moments = stat.count, stat.moments
-        if count > 0.0:  # rows without a model: a variance, not a squared scale
-            shrink = 1.0 + (stat.plain / count) * (1.0 / variance - 1.0)
-            moments = moments._replace(scatter=moments.scatter * shrink)
+        plain = stat.plain / count if count > 0.0 else 0.0
+        shrink = 1.0 + plain * (1.0 / variance - 1.0)  # rows without a model tell a variance, not a squared scale
         if self.weighted_pair is not None:
             weight, location, scale = self.weighted_pair
-            prior = Moments(weight * mean_u, location, 0.0, weight * scale * scale)
+            mean_u = plain + (1.0 - plain) * mean_u
+            prior = Moments(weight * mean_u, location, 0.0, weight * scale * scale / shrink)
             moments, count = merge_moments(moments, prior), count + weight
         if not count > 0.0:
             return None
         if moments.weight == 0.0:  # rows so far out that none has weight
             return 0.0, self.min_scale
-        return float(moments.mean), max(math.sqrt(float(moments.scatter) / count), self.min_scale)
+        scatter = float(moments.scatter) * shrink
+        return float(moments.mean), max(math.sqrt(scatter / count), self.min_scale)

@@ -115,9 +115,9 @@ class GeometricEstimator(OneParameterEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Number of successes that the prior is worth; without `suff_stat` it has no effect.
+        Number of trials that the prior is worth.
     suff_stat : float, optional
-        Prior probability, in (0, 1].
+        Prior probability, in (0, 1]; 1 by default.
     name, keys
         Label and tying key.
     prior : BetaDistribution, optional
@@ -140,8 +140,9 @@ class GeometricEstimator(OneParameterEstimator):
 
     def _estimate(self, stat: LinearSums) -> GeometricDistribution:
         count, failures = float(stat.weight), float(stat.sums[0])
-        if self.pseudo_count and self.suff_stat is not None:
-            count += self.pseudo_count
-            failures += self.pseudo_count * (1.0 / self.suff_stat - 1.0)
+        if self.pseudo_count:
+            prior = 1.0 if self.suff_stat is None else self.suff_stat
+            count += self.pseudo_count * prior
+            failures += self.pseudo_count * (1.0 - prior)
         p = count / (count + failures) if count > 0.0 else 0.5
         return GeometricDistribution(min(max(p, EDGE), 1.0 - EDGE), self.name, self.keys)

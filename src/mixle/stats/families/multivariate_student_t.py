@@ -169,12 +169,11 @@ class MultivariateStudentTEstimator(LeafEstimator):
     @one_blas_thread()
     def _estimate(self, stat: ReweightedSums) -> MultivariateStudentTDistribution:
         count, moments = stat.count, stat.moments
-        if count > 0.0 and moments.weight > 0.0:
-            shrink = (self.dof - 2.0) / self.dof if self.dof > 2.5 else 0.2
-            moments = moments._replace(scatter=moments.scatter * (1.0 + stat.plain / count * (shrink - 1.0)))
+        plain = stat.plain / count if count > 0.0 else 0.0
+        shrink = 1.0 + plain * (((self.dof - 2.0) / self.dof if self.dof > 2.5 else 0.2) - 1.0)
         if self.pseudo_count and self.suff_stat is not None:
             loc, shape = self.suff_stat
-            prior = Moments(self.pseudo_count, loc, np.zeros(len(loc)), self.pseudo_count * shape)
+            prior = Moments(self.pseudo_count, loc, np.zeros(len(loc)), self.pseudo_count * shape / shrink)
             moments, count = merge_moments(moments, prior), count + self.pseudo_count
         if not count > 0.0 or moments.weight == 0.0:
             if self.dim is None:
@@ -185,7 +184,7 @@ class MultivariateStudentTEstimator(LeafEstimator):
             return MultivariateStudentTDistribution(
                 self.dof, np.zeros(self.dim), np.eye(self.dim), self.name, self.keys
             )
-        loc, shape = np.asarray(moments.mean, float), within_bounds(np.array(moments.scatter / count))
+        loc, shape = np.asarray(moments.mean, float), within_bounds(np.array(moments.scatter * shrink / count))
         notes: tuple[str, ...] = ()
         low = np.diagonal(shape) < self.min_ridge
         if low.any():

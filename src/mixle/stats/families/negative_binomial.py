@@ -192,8 +192,9 @@ class NegativeBinomialEstimator(LeafEstimator):
             return NegativeBinomialDistribution(self.r, p, self.name, self.keys)
         total = math.fsum((x * w).tolist())
         r = self._size(x, w / count, total / count) if self.estimate_r else self.r
-        if self.pseudo_count and self.suff_stat is not None:
-            count, total = count + self.pseudo_count, total + self.pseudo_count * r * (1.0 / self.suff_stat - 1.0)
+        if self.pseudo_count:
+            mean = r * (1.0 / (0.5 if self.suff_stat is None else self.suff_stat) - 1.0)
+            count, total = count + self.pseudo_count, total + self.pseudo_count * mean
         model = NegativeBinomialDistribution(r, r / (r + total / count), self.name, self.keys)
         held = self.estimate_r and r in {SMALLEST, LARGEST}
         return repaired(model, "NegativeBinomial: the size was held at its bound") if held else model

@@ -195,7 +195,7 @@ class IntegerMarkovChainEstimator(ParameterEstimator):
     init_dist, len_dist : distribution, optional
         Laws that are kept as they are; used where there is no estimator.
     pseudo_count : float, optional
-        Weight of the prior of each row of probabilities; without `suff_stat` it is spread evenly.
+        Weight of the prior of each row of probabilities; without `suff_stat` of each of them.
     name : str, optional
         Label of the fitted chain.
     keys : hashable, optional
@@ -283,8 +283,7 @@ class IntegerMarkovChainEstimator(ParameterEstimator):
             check_length_nobs("IntegerMarkovChain", nobs, stat.length_nobs)
         counts = dense_counts(stat)
         if self.pseudo_count:
-            even = 1.0 / self.num_values if self.suff_stat is None else self.suff_stat
-            counts = counts + self.pseudo_count * even
+            counts = counts + self.pseudo_count * (1.0 if self.suff_stat is None else self.suff_stat)
         known = None if self.keys is not None else stat.initial_nobs
         initial, length = self._children()
         first = self.init_dist if initial is not self.init_estimator else initial.estimate(known, stat.initial)
