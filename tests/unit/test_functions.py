@@ -1,6 +1,7 @@
 """Functions over rows and over encoded rows."""
 
 import collections
+import dataclasses
 import math
 import subprocess
 import sys
@@ -117,18 +118,51 @@ def test_densities_of_rows():
     assert st.sample(MODEL, 5, seed=1).tolist() == MODEL.sampler(1).sample(5).tolist()
 
 
-def test_encoded_data_holds_chunks_and_counts_rows_and_bytes():
+def test_encoded_data_tells_count_and_bytes_and_stands_for_one_chunk():
+    model = st.GaussianDistribution(0.0, 1.0)
+    encoder = model.dist_to_encoder()
+    payload = encoder.seq_encode([1.0, 2.0])
+    data = st.as_encoded_data(payload, 2, encoder)
+    assert (data.count, data.nbytes, data.encoder, data.engine) == (2, 16, encoder, "numpy")
+    assert data.payload is payload
+    assert data.as_seq_chunk() == (2, payload) == next(iter(data))
+    assert len(data) == 1
+    assert st.seq_log_density_sum(data, model) == st.seq_log_density_sum([(2, payload)], estimate=model)
+    assert st.EncodedData.from_data([1.0, 2.0], encoder).as_seq_chunk()[1].tolist() == [1.0, 2.0]
+    assert [field.name for field in dataclasses.fields(data)] == ["count", "payload", "engine", "nbytes", "encoder"]
+
+
+def test_encoded_data_checks_the_count():
+    payload = np.zeros(2)
+    for wrong in (-1, 2.0, True, None, 3):
+        with pytest.raises(ValueError, match="count"):
+            st.as_encoded_data(payload, wrong)
+    with pytest.raises(ValueError, match="pass the encoder"):
+        st.as_encoded_data({"a": payload}, 2)
+    with pytest.raises(ValueError, match="engine 'torch' is not built in"):
+        st.as_encoded_data(payload, 2, None, "torch")
+
+
+def test_bytes_of_encoded_rows():
     encoder = st.GaussianDistribution(0.0, 1.0).dist_to_encoder()
     chunks = st.seq_encode([1.0, 2.0, 3.0], encoder, num_chunks=2)
-    data = st.as_encoded_data(chunks, encoder)
-    assert (len(data), data.num_chunks, data.encoder) == (3, 2, encoder)
-    assert st.as_encoded_data(data) is data
-    assert [count for count, _ in data] == [2, 1]
-    assert st.encoded_nbytes(data) == st.encoded_nbytes(chunks) == 24
+    assert st.encoded_nbytes(chunks) == st.encoded_nbytes(chunks, encoder) == 24
     assert st.encoded_nbytes(chunks[0][1], encoder) == st.encoded_nbytes(chunks[0][1]) == 16
+    assert st.encoded_nbytes(st.as_encoded_data(*reversed(chunks[0]))) == 16
     assert st.encoded_nbytes({"a": np.zeros(2), "b": (1, "x")}) == 16
+
+
+def test_what_is_not_encoded_is_refused():
     with pytest.raises(TypeError, match="list of"):
-        st.as_encoded_data(3)
+        st.seq_log_density(3, MODEL)
+
+
+def test_a_sample_is_drawn_by_a_seed_or_by_an_rng():
+    wanted = MODEL.sampler(np.random.RandomState(5).randint(2**31)).sample(3).tolist()
+    assert st.sample(MODEL, 3, rng=np.random.RandomState(5)).tolist() == wanted
+    assert len(st.sample(MODEL, 3, seed=1, batched=False)) == 3
+    with pytest.raises(TypeError, match="seed and rng"):
+        st.sample(MODEL, 3, seed=1, rng=np.random.RandomState(5))
 
 
 def test_numpy_is_the_engine():

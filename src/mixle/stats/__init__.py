@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from mixle.stats.combinators.truncated import TruncatedDistribution, TruncatedEstimator
     from mixle.stats.combinators.weighted import WeightedDistribution, WeightedEstimator, WeightedObservation
     from mixle.stats.combinators.zero_inflated import ZeroInflatedDistribution, ZeroInflatedEstimator
+    from mixle.stats.encoded import (
+        EncodedData,
+        ResidentEncodedPayload,
+        as_encoded_data,
+        encoded_nbytes,
+        move_encoded_payload,
+    )
     from mixle.stats.families.bernoulli import BernoulliDistribution, BernoulliEstimator
     from mixle.stats.families.bernoulli_set import BernoulliSetDistribution, BernoulliSetEstimator
     from mixle.stats.families.beta import BetaDistribution, BetaEstimator
@@ -78,19 +85,7 @@ if TYPE_CHECKING:
     from mixle.stats.families.von_mises import VonMisesDistribution, VonMisesEstimator
     from mixle.stats.families.von_mises_fisher import VonMisesFisherDistribution, VonMisesFisherEstimator
     from mixle.stats.families.weibull import WeibullDistribution, WeibullEstimator
-    from mixle.stats.functions import (
-        EncodedData,
-        ResidentEncodedPayload,
-        as_encoded_data,
-        density,
-        encoded_nbytes,
-        log_density,
-        move_encoded_payload,
-        sample,
-        seq_encode,
-        seq_log_density,
-        seq_log_density_sum,
-    )
+    from mixle.stats.functions import density, log_density, sample, seq_encode, seq_log_density, seq_log_density_sum
     from mixle.stats.keys import KeyValidationError, validate_estimator_keys
     from mixle.stats.latent.gaussian_mixture import GaussianMixtureDistribution, GaussianMixtureEstimator
     from mixle.stats.latent.heterogeneous_mixture import HeterogeneousMixtureDistribution, HeterogeneousMixtureEstimator
@@ -340,16 +335,10 @@ _HOMES = {
     "families.von_mises": ("VonMisesDistribution", "VonMisesEstimator"),
     "families.von_mises_fisher": ("VonMisesFisherDistribution", "VonMisesFisherEstimator"),
     "families.weibull": ("WeibullDistribution", "WeibullEstimator"),
-    "functions": (
-        "EncodedData",
-        "ResidentEncodedPayload",
-        "as_encoded_data",
-        "density",
-        "encoded_nbytes",
-        "log_density",
-        *("move_encoded_payload", "sample"),
-        *("seq_encode", "seq_log_density", "seq_log_density_sum"),
+    "encoded": (
+        *("EncodedData", "ResidentEncodedPayload", "as_encoded_data", "encoded_nbytes", "move_encoded_payload"),
     ),
+    "functions": ("density", "log_density", "sample", "seq_encode", "seq_log_density", "seq_log_density_sum"),
     "keys": ("KeyValidationError", "validate_estimator_keys"),
     "latent.gaussian_mixture": ("GaussianMixtureDistribution", "GaussianMixtureEstimator"),
     "latent.heterogeneous_mixture": ("HeterogeneousMixtureDistribution", "HeterogeneousMixtureEstimator"),

@@ -2,181 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from mixle.errors import BackendError, ContractError
+from mixle.errors import ContractError
 from mixle.stats.clusters import cluster_of
+from mixle.stats.encoded import chunks_of
 from mixle.stats.sums import block_sum
 from mixle.stats.table import Table
 
 __all__ = [
-    "EncodedData",
-    "ResidentEncodedPayload",
-    "as_encoded_data",
     "density",
-    "encoded_nbytes",
     "log_density",
-    "move_encoded_payload",
     "sample",
     "seq_encode",
     "seq_log_density",
     "seq_log_density_sum",
 ]
-
-
-class ResidentEncodedPayload(NamedTuple):
-    """An encoded payload where it lives.
-
-    Attributes
-    ----------
-    host_payload : object
-        The payload in main memory.
-    engine_payload : object
-        The payload as the engine reads it; with numpy the same object.
-
-    Examples
-    --------
-    >>> from mixle.stats import move_encoded_payload
-    >>> move_encoded_payload(np.array([1.0, 2.0])).host_payload.tolist()
-    [1.0, 2.0]
-    """
-
-    host_payload: Any
-    engine_payload: Any
-
-
-class EncodedData:
-    """Encoded chunks and their encoder.
-
-    Parameters
-    ----------
-    chunks : iterable of (count, payload)
-        What `seq_encode` returned.
-    encoder : DataSequenceEncoder, optional
-        The encoder that made them.
-
-    Notes
-    -----
-    Iteration yields ``(count, payload)``; ``len()`` is the number of rows.
-
-    Examples
-    --------
-    >>> from mixle.stats import GaussianDistribution, seq_encode
-    >>> data = EncodedData(seq_encode([1.0, 2.0, 3.0], model=GaussianDistribution(0.0, 1.0), num_chunks=2))
-    >>> len(data), [count for count, _ in data]
-    (3, [2, 1])
-    """
-
-    def __init__(self, chunks: Iterable[Any], encoder: Any = None) -> None:
-        self.chunks = tuple((int(count), getattr(payload, "host_payload", payload)) for count, payload in chunks)
-        self.encoder = encoder
-
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        return iter(self.chunks)
-
-    def __len__(self) -> int:
-        return sum(count for count, _ in self.chunks)
-
-    @property
-    def num_chunks(self) -> int:
-        """Return the number of chunks."""
-        return len(self.chunks)
-
-
-def as_encoded_data(encoded: Any, encoder: Any = None) -> EncodedData:
-    """Return chunks, or the chunks of a handle that can be walked, as `EncodedData`.
-
-    Parameters
-    ----------
-    encoded : EncodedData, list of (count, payload), or iterable handle
-        Encoded rows.
-    encoder : DataSequenceEncoder, optional
-        The encoder that made them.
-
-    Raises
-    ------
-    TypeError
-        If `encoded` does not consist of pairs (count, payload).
-
-    Examples
-    --------
-    >>> from mixle.stats import GaussianEstimator
-    >>> len(as_encoded_data(seq_encode([1.0, 2.0, 3.0], estimator=GaussianEstimator(), num_chunks=2)))
-    3
-    """
-    if isinstance(encoded, EncodedData):
-        return encoded
-    try:
-        return EncodedData(encoded, getattr(encoded, "encoder", None) if encoder is None else encoder)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"encoded rows are a list of (count, payload), as seq_encode returns it, not {type(encoded).__name__}"
-        ) from error
-
-
-def move_encoded_payload(payload: Any, engine: Any = None) -> ResidentEncodedPayload:
-    """Return `payload` as the engine reads it.
-
-    Parameters
-    ----------
-    payload : object
-        What an encoder returned.
-    engine : None or a numpy engine
-        Where to; other engines are refused.
-
-    Raises
-    ------
-    ValueError
-        For an engine other than numpy.
-
-    Examples
-    --------
-    >>> payload = np.array([1.0, 2.0])
-    >>> move_encoded_payload(payload).engine_payload is payload
-    True
-    """
-    name = getattr(engine, "name", engine)
-    if name is not None and str(name).lower() not in {"numpy", "cpu"}:
-        raise BackendError(f"engine {name!r} is not built in: rows are scored and fitted by numpy; leave engine out")
-    host = getattr(payload, "host_payload", payload)
-    return ResidentEncodedPayload(host, host)
-
-
-def encoded_nbytes(encoded: Any, encoder: Any = None) -> int:
-    """Return the bytes that encoded rows hold.
-
-    Parameters
-    ----------
-    encoded : EncodedData, list of (count, payload), or a payload
-        Encoded rows; a bare payload needs `encoder`.
-    encoder : DataSequenceEncoder, optional
-        The encoder that made them; without one the arrays found are counted.
-
-    Examples
-    --------
-    >>> from mixle.stats import GaussianEstimator
-    >>> encoded_nbytes(seq_encode([1.0, 2.0, 3.0], estimator=GaussianEstimator()))
-    24
-    """
-    if encoder is not None and not isinstance(encoded, (list, EncodedData)):
-        return int(encoder.nbytes(getattr(encoded, "host_payload", encoded)))
-    if isinstance(encoded, (list, EncodedData)):
-        data = as_encoded_data(encoded, encoder)
-        if data.encoder is not None:
-            return sum(int(data.encoder.nbytes(payload)) for _, payload in data)
-        return sum(_array_bytes(payload) for _, payload in data)
-    return _array_bytes(encoded)
-
-
-def _array_bytes(payload: Any) -> int:
-    if isinstance(payload, np.ndarray):
-        return int(payload.nbytes)
-    if isinstance(payload, dict):
-        return sum(_array_bytes(part) for part in payload.values())
-    return sum(_array_bytes(part) for part in payload) if isinstance(payload, (tuple, list)) else 0
 
 
 def _encoder_of(encoder: Any, estimator: Any, model: Any) -> Any:
@@ -280,14 +124,14 @@ def _encode_chunk(encoder: Any, rows: Sequence[Any], i: int, k: int) -> tuple[in
     return len(part), payload
 
 
-def seq_log_density_sum(enc_data: Any, model: Any) -> tuple[float, float]:
-    """Return ``(rows, summed log-density)`` of encoded rows under `model`.
+def seq_log_density_sum(enc_data: Any, estimate: Any) -> tuple[float, float]:
+    """Return ``(rows, summed log-density)`` of encoded rows under a model.
 
     Parameters
     ----------
     enc_data : handle, list or RDD of (count, payload)
         Encoded rows.
-    model : distribution
+    estimate : distribution
         The model.
 
     Examples
@@ -298,26 +142,26 @@ def seq_log_density_sum(enc_data: Any, model: Any) -> tuple[float, float]:
     (3, -6.0)
     """
     if hasattr(enc_data, "pysp_seq_log_density_sum"):
-        count, total = enc_data.pysp_seq_log_density_sum(model)
+        count, total = enc_data.pysp_seq_log_density_sum(estimate)
         return count, total
     cluster = cluster_of(enc_data)
     if cluster is not None:
-        with cluster.handle(enc_data, model.dist_to_encoder()) as handle:
-            return seq_log_density_sum(handle, model)
+        with cluster.handle(enc_data, estimate.dist_to_encoder()) as handle:
+            return seq_log_density_sum(handle, estimate)
     rows, result = 0, 0.0
-    for count, payload in as_encoded_data(enc_data):
-        rows, result = rows + count, result + block_sum(np.asarray(model.seq_log_density(payload), float))
+    for count, payload in chunks_of(enc_data):
+        rows, result = rows + count, result + block_sum(np.asarray(estimate.seq_log_density(payload), float))
     return rows, result
 
 
-def seq_log_density(enc_data: Any, model: Any) -> list[np.ndarray]:
+def seq_log_density(enc_data: Any, estimate: Any) -> list[np.ndarray]:
     """Return the log-densities of encoded rows, one array per chunk.
 
     Parameters
     ----------
     enc_data : handle or list of (count, payload)
         Encoded rows.
-    model : distribution or sequence of distributions
+    estimate : distribution or sequence of distributions
         The model; of several, each chunk's array has shape (models, rows).
 
     Examples
@@ -328,12 +172,12 @@ def seq_log_density(enc_data: Any, model: Any) -> list[np.ndarray]:
     [array([-2., -2.])]
     """
     if hasattr(enc_data, "pysp_seq_log_density"):
-        scores: list[np.ndarray] = enc_data.pysp_seq_log_density(model)
+        scores: list[np.ndarray] = enc_data.pysp_seq_log_density(estimate)
         return scores
-    chunks = as_encoded_data(enc_data)
-    if isinstance(model, (list, tuple)):
-        return [np.array([m.seq_log_density(payload) for m in model]) for _, payload in chunks]
-    return [np.asarray(model.seq_log_density(payload)) for _, payload in chunks]
+    chunks = chunks_of(enc_data)
+    if isinstance(estimate, (list, tuple)):
+        return [np.array([m.seq_log_density(payload) for m in estimate]) for _, payload in chunks]
+    return [np.asarray(estimate.seq_log_density(payload)) for _, payload in chunks]
 
 
 def log_density(data: Any, model: Any) -> np.ndarray:
@@ -372,7 +216,7 @@ def density(data: Any, model: Any) -> np.ndarray:
     return np.asarray(np.exp(log_density(data, model)))
 
 
-def sample(model: Any, size: int | None = None, seed: int | None = None) -> Any:
+def sample(model: Any, size: int | None = None, seed: int | None = None, *, rng: Any = None, **kwargs: Any) -> Any:
     """Return one observation of `model`, or a collection of `size` of them.
 
     Parameters
@@ -383,6 +227,15 @@ def sample(model: Any, size: int | None = None, seed: int | None = None) -> Any:
         Number of observations.
     seed : int, optional
         Seed of the draws.
+    rng : numpy.random.RandomState, optional
+        Draws the seed instead.
+    **kwargs
+        For the sampler's ``sample``: ``batched``.
+
+    Raises
+    ------
+    TypeError
+        For both a seed and an rng.
 
     Examples
     --------
@@ -390,4 +243,8 @@ def sample(model: Any, size: int | None = None, seed: int | None = None) -> Any:
     >>> sample(BernoulliDistribution(1.0), 2)
     [True, True]
     """
-    return model.sampler(seed).sample(size)
+    if rng is not None:
+        if seed is not None:
+            raise TypeError("seed and rng are two sources of one choice; pass one of them")
+        seed = int(rng.randint(2**31))
+    return model.sampler(seed).sample(size, **kwargs)
