@@ -14,6 +14,7 @@ __all__ = [
     "ConvergenceWarning",
     "CorruptedRows",
     "EmptyDataError",
+    "EncodedDataControlConflictError",
     "EnumerationError",
     "HandleClosed",
     "ImpossibleEvidenceError",
@@ -182,6 +183,10 @@ class RecordsError(MixleError, ValueError):
 
 class BackendError(MixleError, ValueError):
     """An unknown backend, or an argument that a backend does not take."""
+
+
+class EncodedDataControlConflictError(BackendError):
+    """Controls that would need the rows of a handle to be encoded again."""
 
 
 class MissingPackage(MixleError, ImportError):

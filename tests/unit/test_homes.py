@@ -35,6 +35,17 @@ def test_a_page_is_an_attribute_of_the_package_that_was_imported(name):
     assert told == f"mixle.utils.parallel.{name}\n"
 
 
+def test_a_control_that_a_handle_cannot_take_is_an_error_of_its_own():
+    from mixle.utils.parallel.planner import EncodedDataControlConflictError
+
+    assert EncodedDataControlConflictError is parallel.EncodedDataControlConflictError
+    handle = parallel.encoded_data([1.0, 2.0], mixle.stats.GaussianEstimator())
+    assert parallel.encoded_data(handle, backend="mpi") is handle
+    with pytest.raises(EncodedDataControlConflictError, match="num_chunks, sub_chunks cannot be applied") as caught:
+        parallel.encoded_data(handle, num_chunks=2, sub_chunks=3)
+    assert isinstance(caught.value, ValueError)
+
+
 def test_streaming_is_found_beside_optimize():
     for name in ("IncrementalEstimator", "StreamingEstimator"):
         assert getattr(mixle.inference, name) is getattr(mixle.inference.streaming, name)

@@ -3,6 +3,7 @@
 __all__ = [
     "ComponentParallelEncodedData",
     "ComponentParallelEstimator",
+    "EncodedDataControlConflictError",
     "ModelParallelEncodedData",
     "ModelParallelEstimator",
     "Resources",

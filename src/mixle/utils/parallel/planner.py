@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixle._facade import lazily, publish
+from mixle.errors import EncodedDataControlConflictError  # noqa: F401 - user code catches it from here
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.registry import (
     _ENCODED_DATA_BACKENDS,  # noqa: F401 - user code pops its own entries from here

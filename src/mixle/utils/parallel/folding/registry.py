@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mixle.errors import BackendError, MissingPackage
+from mixle.errors import BackendError, EncodedDataControlConflictError, MissingPackage
 from mixle.utils.parallel.folding.backends import BUILTIN, NEEDS
 from mixle.utils.parallel.folding.controls import DEFAULTS, NEW, same
 from mixle.utils.parallel.folding.inputs import check_precision
@@ -333,7 +333,7 @@ def _existing(handle: Any, controls: dict[str, Any]) -> EncodedDataHandle:
         ignored.add("encoder")
     given = [name for name, value in controls.items() if name not in ignored and not same(value, DEFAULTS[name])]
     if given:
-        raise BackendError(
+        raise EncodedDataControlConflictError(
             f"data is a handle already, its rows are encoded: {', '.join(given)} cannot be applied. "
             "Leave it out, or pass the rows"
         )
