@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.refusals import shown
 from mixle.utils.parallel.folding.inputs import check_precision, random_state
 
 __all__ = ["as_estimator", "check_cap", "check_delta", "check_positive", "choose_objective", "one_of"]
@@ -61,7 +62,8 @@ def check_cap(name: str, value: Any, least: int) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, (bool, np.bool_)) or number < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
+        bound = f"an integer of at least {least}" if least > -(2**63) else "an integer"
+        raise ValueError(f"{name} must be {bound}, not {shown(value)}; pass for example {name}={max(least, 1)}")
     return number
 
 
@@ -71,7 +73,7 @@ def check_positive(name: str, value: Any) -> float | None:
         return None
     good = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     if not good or not math.isfinite(value) or value <= 0:
-        raise ValueError(f"{name} must be None or a finite number above 0, not {value!r}")
+        raise ValueError(f"{name} must be None or a finite number above 0, not {shown(value)}")
     return float(value)
 
 
@@ -83,7 +85,7 @@ def check_delta(delta: Any) -> float | None:
 def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> str:
     """Return `value` if it is one of `choices`, or raise ValueError."""
     if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}; not {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}; not {shown(value)}")
     return str(value)
 
 
@@ -135,4 +137,4 @@ def stream(rng: Any, seed: Any) -> Any:
     if rng is not None and seed is not None:
         raise TypeError("rng and seed are two names for one choice; pass one of them")
     chosen = seed if rng is None else rng
-    return random_state(0 if chosen is None else chosen)
+    return random_state(0 if chosen is None else chosen, "seed" if rng is None else "rng")

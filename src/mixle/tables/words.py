@@ -87,7 +87,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 
 def _around(mean: float, spread: float, conversion: str) -> str:
     if conversion != "days":
-        return f"{mean:.4g} ± {spread:.3g}"
+        return f"{mean:.4g} ± {spread:.3g}{' days' if conversion else ''}"
     import datetime as dt
 
     try:
@@ -135,7 +135,9 @@ def report_lines(fit: Any) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    return "missing" if is_missing(value) else f"{value!s:.40}"
+    if is_missing(value):
+        return "missing"
+    return f"{value:.6g}" if isinstance(value, float) else f"{value!s:.40}"
 
 
 def explain_text(found: Any) -> str:

@@ -14,6 +14,7 @@ from mixle.stats.enumeration import ranked
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import integer_codes, read_integers
+from mixle.stats.refusals import shown
 
 __all__ = [
     "IntegerCategoricalDistribution",
@@ -147,7 +148,9 @@ class IntegerCategoricalDistribution(LeafDistribution):
     def __init__(self, min_val: int, p_vec: Any, name: str | None = None, keys: Any = None) -> None:
         self.min_val = integer(min_val, "min_val")
         if abs(self.min_val) >= 1 << 53:
-            raise ValueError(f"min_val must be below 2**53 in size, where integers are told apart, not {min_val!r:.80}")
+            raise ValueError(
+                f"min_val must be below 2**53 in size, where integers are told apart, not {shown(min_val)}"
+            )
         self.p_vec = probabilities(p_vec, "p_vec of an IntegerCategorical")
         self.max_val = self.min_val + len(self.p_vec) - 1
         self._finish(name, keys)

@@ -17,6 +17,7 @@ from mixle.stats.contract import DistributionSampler, ParameterEstimator, Sequen
 from mixle.stats.domains import nonnegative, probabilities
 from mixle.stats.families.categorical import CategoricalDistribution
 from mixle.stats.given import estimator_given, law_given
+from mixle.stats.refusals import shown
 from mixle.stats.sequences.markov_counts import MarkovChainEncoder, MarkovChainFactory, MarkovChainStatistics
 from mixle.stats.sequences.markov_counts import neighbours as neighbours_of
 from mixle.stats.sequences.paths import check_length_nobs, draw_paths, laws_of_counts
@@ -84,10 +85,10 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
             states.update(dict.fromkeys((label, *row)))
         lost = [label for label in states if label not in transition_map]
         if lost:
-            raise ValueError(f"transition_map has no row for the label {lost[0]!r:.80}; give it one")
+            raise ValueError(f"transition_map has no row for the label {shown(lost[0])}; give it one")
         self.states = tuple(states)
         self.initial_law = _law(init_prob_map, self.states, "init_prob_map")
-        rows = [_law(transition_map[s], self.states, f"the row {s!r:.80} of transition_map") for s in self.states]
+        rows = [_law(transition_map[s], self.states, f"the row {shown(s)} of transition_map") for s in self.states]
         self.transition_laws = np.array(rows).reshape(len(rows), len(rows))
         self.init_prob_map = {s: float(p) for s, p in zip(self.states, self.initial_law, strict=True)}
         self.transition_map = {s: dict(zip(self.states, row, strict=True)) for s, row in self._rows()}

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import BackendError, ContractError, EmptyDataError, ImpossibleEvidenceError
+from mixle.stats.refusals import shown
 from mixle.utils.parallel.folding.refusals import no_rows
 from mixle.utils.parallel.folding.shards import Contiguous, ShardMap, as_shard_map, cut
 from mixle.utils.parallel.folding.transport import Source
@@ -264,18 +265,22 @@ def check_probability(p: Any, name: str = "p") -> float:
     return value
 
 
-def random_state(rng: Any) -> Any:
+def random_state(rng: Any, name: str = "rng") -> Any:
     """Return the RandomState that `rng` is or means.
 
     Parameters
     ----------
     rng : numpy.random.RandomState, int or numpy.random.Generator
         A RandomState is used (and advanced) as it is.
+    name : str
+        What the argument is called, in messages.
 
     Raises
     ------
     TypeError
         For None and anything else.
+    ValueError
+        For an int that is no seed.
     """
     from numpy.random import Generator, RandomState
 
@@ -284,8 +289,13 @@ def random_state(rng: Any) -> Any:
     if isinstance(rng, Generator):
         return RandomState(int(rng.integers(2**31)))
     if not isinstance(rng, (bool, np.bool_)) and hasattr(type(rng), "__index__"):
-        return RandomState(operator.index(rng))
-    raise TypeError(f"rng must be a numpy.random.RandomState, a Generator or an int, not {rng!r}: pass e.g. rng=0")
+        number = operator.index(rng)
+        if not 0 <= number < 2**32:
+            raise ValueError(f"{name} must be an int from 0 to 2**32 - 1, not {shown(number)}: pass e.g. {name}=0")
+        return RandomState(number)
+    raise TypeError(
+        f"{name} must be a numpy.random.RandomState, a Generator or an int, not {shown(rng)}: pass e.g. {name}=0"
+    )
 
 
 def reading(encoder: Any) -> str | None:
