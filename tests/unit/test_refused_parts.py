@@ -1,5 +1,10 @@
 """What laws and estimators refuse when they are made, or asked for what they cannot do: each says what to pass."""
 
+import inspect
+import linecache
+import math
+import traceback
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -86,3 +91,40 @@ def test_an_error_inside_a_sequence_names_its_row(position):
     with pytest.raises(RowError) as caught:
         accumulator.seq_update(accumulator.acc_to_encoder().seq_encode(rows), np.ones(3), None)
     assert caught.value.row == position
+
+
+#: What is no argument of any class; a class may read some of them.
+STRANGE = (
+    None, "a", -1, 0, 1.5, math.nan, math.inf, 10**400, True, [], {}, [1, "a"], np.array(3.0), np.zeros((2, 3)), 3j,
+    object(), len, {"a": 1}, [0.5, 0.5], np.float64(2.0),
+)  # fmt: skip
+
+
+def told(error):
+    """Return whether the error was raised on purpose by this library, or by Python for an argument that is missing."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    source = linecache.getline(last.filename, last.lineno).strip()
+    return "required positional argument" in str(error) or (source.startswith("raise ") and "mixle" in last.filename)
+
+
+def raised(call):
+    """Return what a call raises, None for nothing."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - whichever it is, it has to say what is wrong
+        return error
+    return None
+
+
+CLASSES = [name for name in st.__all__ if inspect.isclass(getattr(st, name)) and not name.endswith("Error")]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_argument_of_every_class_is_refused_in_words(name):
+    build = getattr(st, name)
+    for argument in inspect.signature(build).parameters.values():
+        if argument.kind in {argument.VAR_KEYWORD, argument.VAR_POSITIONAL}:
+            continue
+        for value in STRANGE:
+            found = raised(lambda given=argument.name, value=value: build(**{given: value}))
+            assert found is None or told(found), (argument.name, value, found)

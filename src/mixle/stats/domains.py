@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,14 +19,18 @@ __all__ = [
     "floor_variance",
     "fraction",
     "integer",
+    "labels_of",
+    "mapping_of",
     "nonnegative",
     "numbers_of",
+    "parts_of",
     "positive",
     "probabilities",
     "scale_parameter",
     "shape_parameter",
     "shape_parameters",
     "smoothed",
+    "truth",
     "vector",
     "whole",
 ]
@@ -43,6 +47,39 @@ SMALLEST_SCALE = 1e-150
 LARGEST_FLOAT = float(np.finfo(float).max)
 
 _NO_NUMBERS = (bool, np.bool_, str, bytes)
+
+
+def parts_of(value: Any, what: str, count: int) -> tuple[Any, ...]:
+    """Return the `count` parts of a sequence or array; ValueError names `what`."""
+    listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    if not (listed or (isinstance(value, np.ndarray) and value.ndim)) or len(value) != count:
+        raise ValueError(f"{what} must be a tuple of {count} values, not {shown(value)}")
+    return tuple(value)
+
+
+def mapping_of(value: Any, what: str, holds: str = "numbers") -> dict[Any, Any]:
+    """Return a mapping from labels as a dict; TypeError names `what`."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} must be a mapping of labels to {holds}, as {{'a': ...}}, not {shown(value)}")
+    return dict(value)
+
+
+def labels_of(value: Any, what: str) -> tuple[Any, ...]:
+    """Return the labels in an iterable, each once; ValueError names `what`."""
+    try:
+        if isinstance(value, Iterable):
+            return tuple(dict.fromkeys(value))
+    except TypeError:  # without a hash, or an array of no dimension
+        pass
+    raise ValueError(f"{what} must be a list of labels, not {shown(value)}")
+
+
+def truth(value: Any, what: str) -> bool:
+    """Return `value` as a bool; ValueError names `what` where it has no truth."""
+    try:
+        return bool(value)
+    except ValueError:
+        raise ValueError(f"{what} must be True or False, not {shown(value)}") from None
 
 
 def numbers_of(value: Any, what: str) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mixle.errors import BackendError, ContractError
 from mixle.stats.clusters import cluster_of
+from mixle.stats.refusals import shown
 from mixle.stats.sums import block_sum
 from mixle.stats.table import Table
 
@@ -71,7 +72,12 @@ class EncodedData:
     """
 
     def __init__(self, chunks: Iterable[Any], encoder: Any = None) -> None:
-        self.chunks = tuple((int(count), getattr(payload, "host_payload", payload)) for count, payload in chunks)
+        try:
+            self.chunks = tuple((int(count), getattr(payload, "host_payload", payload)) for count, payload in chunks)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"chunks are pairs (count, payload), as seq_encode(rows, model=model) returns them, not {shown(chunks)}"
+            ) from None
         self.encoder = encoder
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:

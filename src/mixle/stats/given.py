@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mixle.stats.refusals import shown
 
 __all__ = ["either", "estimator_given", "estimators_given", "law_given", "laws_given"]
@@ -91,7 +93,7 @@ def either(owner: str, **names: Any) -> Any:
 
 
 def _sequence(values: Any, owner: str) -> tuple[Any, ...]:
-    if not isinstance(values, Sequence) and not hasattr(values, "__iter__"):
+    if not isinstance(values, Sequence) and (not hasattr(values, "__iter__") or np.ndim(values) == 0):
         kind = type(values).__name__
         raise TypeError(f"a {owner} takes its parts as one sequence: pass [{kind}(...), ...]")
     return tuple(values)

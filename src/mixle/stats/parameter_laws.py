@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import positive
+from mixle.stats.domains import mapping_of, positive
 from mixle.stats.refusals import shown
 from mixle.stats.serialize import Serializable
 
@@ -227,7 +227,8 @@ class DictDirichletDistribution(Serializable):
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name",)
 
     def __init__(self, alpha: Mapping[Any, float], name: str | None = None) -> None:
-        self.alpha = {label: concentration(a, "alpha of a DictDirichlet") for label, a in alpha.items()}
+        given = mapping_of(alpha, "alpha of a DictDirichlet", "concentrations")
+        self.alpha = {label: concentration(a, "alpha of a DictDirichlet") for label, a in given.items()}
         if not self.alpha:
             raise ValueError("alpha of a DictDirichlet lists no label; give {label: concentration, ...}")
         self.name = name

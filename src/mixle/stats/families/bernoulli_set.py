@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import BernoulliSetFitError
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.domains import fraction, labels_of, mapping_of, nonnegative
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.refusals import shown
 from mixle.stats.set_rows import SetLeaf, SetTables, label_order, listed_sets, read_label_sets
@@ -253,8 +253,9 @@ class BernoulliSetEstimator(LeafEstimator):
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None
         if suff_stat is not None:
-            self.suff_stat = {label: fraction(p, "suff_stat") for label, p in suff_stat.items()}
-        self.support = None if support is None else tuple(dict.fromkeys(support))
+            given = mapping_of(suff_stat, "suff_stat")
+            self.suff_stat = {label: fraction(p, "suff_stat") for label, p in given.items()}
+        self.support = None if support is None else labels_of(support, "support")
         self.leaf = _BernoulliSet(self.support)
         self.name, self.keys = name, keys
         self._take_prior(prior, pseudo_count is not None)

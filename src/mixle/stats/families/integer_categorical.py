@@ -9,7 +9,7 @@ import numpy as np
 
 from mixle.errors import EmptyDataError, RowError
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import integer, nonnegative, probabilities
+from mixle.stats.domains import integer, nonnegative, numbers_of, parts_of, probabilities
 from mixle.stats.enumeration import ranked
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
@@ -229,8 +229,9 @@ class IntegerCategoricalEstimator(LeafEstimator):
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None
         if suff_stat is not None:
-            low, weights = suff_stat
-            self.suff_stat = (integer(low, "suff_stat"), [nonnegative(w, "suff_stat") for w in weights])
+            low, given = parts_of(suff_stat, "suff_stat", 2)
+            weights = [nonnegative(w, "suff_stat") for w in numbers_of(given, "suff_stat").reshape(-1).tolist()]
+            self.suff_stat = (integer(low, "suff_stat"), weights)
         self.name, self.keys = name, keys
         self.leaf = _IntegerCategorical(self.min_val, self.max_val)
         self._take_prior(prior, pseudo_count is not None or suff_stat is not None)

@@ -14,7 +14,7 @@ from mixle.stats.combinators.drawing import drawn_lengths
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.combinators.ragged import RaggedRows
 from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
-from mixle.stats.domains import nonnegative, probabilities
+from mixle.stats.domains import labels_of, mapping_of, nonnegative, parts_of, probabilities
 from mixle.stats.families.categorical import CategoricalDistribution
 from mixle.stats.given import estimator_given, law_given
 from mixle.stats.refusals import shown
@@ -236,12 +236,15 @@ class MarkovChainEstimator(ParameterEstimator):
         prior: Any = None,
     ) -> None:
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.levels = None if levels is None else tuple(dict.fromkeys(levels))
+        self.levels = None if levels is None else labels_of(levels, "levels")
         if self.levels == ():
             raise ValueError("levels of a MarkovChain lists no label; leave it out to take the labels of the data")
         self.len_estimator = NullEstimator() if len_estimator is None else estimator_given(len_estimator, "MarkovChain")
         self.name, self.keys = name, keys
-        self.suff_stat = None if suff_stat is None else (dict(suff_stat[0]), dict(suff_stat[1]))
+        self.suff_stat = None
+        if suff_stat is not None:
+            first, second = parts_of(suff_stat, "suff_stat", 2)
+            self.suff_stat = (mapping_of(first, "suff_stat"), mapping_of(second, "suff_stat", "mappings"))
         self.prior = check_label_prior(prior)
         if self.prior is not None and self.pseudo_count:
             raise ValueError("MarkovChain: prior and pseudo_count are two priors; pass one of them")
