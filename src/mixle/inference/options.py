@@ -14,7 +14,7 @@ import numpy as np
 from mixle.stats.refusals import shown
 from mixle.utils.parallel.folding.inputs import check_precision, random_state
 
-__all__ = ["as_estimator", "check_cap", "check_delta", "check_positive", "choose_objective", "one_of"]
+__all__ = ["as_estimator", "check_callable", "check_cap", "check_delta", "check_positive", "choose_objective", "one_of"]
 __all__ += ["penalty_of", "refuse_unbuilt", "stream", "validate_keys"]
 
 _OBJECTIVES = ("auto", "mle", "map", "vb")
@@ -67,6 +67,13 @@ def check_cap(name: str, value: Any, least: int) -> int:
     return number
 
 
+def check_callable(name: str, value: Any, what: str) -> Any:
+    """Return `value` if it is None or can be called, or raise TypeError."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} is {shown(value)}, which cannot be called; pass {what}")
+    return value
+
+
 def check_positive(name: str, value: Any) -> float | None:
     """Return `value` as a finite float > 0, or None; else raise ValueError."""
     if value is None:
@@ -84,7 +91,7 @@ def check_delta(delta: Any) -> float | None:
 
 def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> str:
     """Return `value` if it is one of `choices`, or raise ValueError."""
-    if value not in choices:
+    if not isinstance(value, (str, type(None))) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}; not {shown(value)}")
     return str(value)
 

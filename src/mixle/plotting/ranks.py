@@ -10,7 +10,7 @@ import numpy as np
 from mixle.plotting.axes import axes, quiet
 from mixle.utils.parallel.observing.diagnose import diagnose
 from mixle.utils.parallel.observing.grid import PHASES, grid
-from mixle.utils.parallel.observing.records import RankRecord, of_round
+from mixle.utils.parallel.observing.records import RankRecord, checked, of_round
 from mixle.utils.parallel.observing.style import COLOURS
 from mixle.utils.parallel.observing.trace import spans
 
@@ -32,7 +32,7 @@ def _labelled(ax: Axes, ranks: Sequence[int]) -> None:
 
 
 def _checked(records: Sequence[RankRecord]) -> list[RankRecord]:
-    found = list(records)
+    found = checked(records)
     if not found:
         raise ValueError("there are no records to draw; pass handle.records after a round")
     return found
