@@ -12,6 +12,7 @@ import pytest
 import mixle.stats as st
 from mixle.errors import RowError
 from mixle.inference import schedules
+from models import MODELS
 
 NORMAL = st.GaussianDistribution(0.0, 1.0)
 
@@ -128,3 +129,20 @@ def test_every_argument_of_every_class_is_refused_in_words(name):
         for value in STRANGE:
             found = raised(lambda given=argument.name, value=value: build(**{given: value}))
             assert found is None or told(found), (argument.name, value, found)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_sampler_refuses_what_is_no_size_and_what_is_no_seed(name):
+    law = MODELS[name]().dist
+    for bad in (1.5, "a", True, [1], (2, 3), 2.0):
+        with pytest.raises(TypeError, match="size must be a whole number of rows, or None for one row alone, not "):
+            law.sampler(1).sample(bad)
+    with pytest.raises(ValueError, match="size must be at least 0, not -1"):
+        law.sampler(1).sample(-1)
+    for bad, error in ((-1, ValueError), (2**32, ValueError), ("a", TypeError), (1.5, TypeError)):
+        with pytest.raises(error, match=r"seed must be an int from 0 to 2\*\*32 - 1, or None for a fresh one, not "):
+            law.sampler(bad)
+    if raised(lambda: law.sampler(1).sample()) is not None:
+        return  # a law that cannot be drawn from
+    assert len(law.sampler(1).sample(np.int64(3))) == 3
+    assert len(law.sampler(1).sample(0)) == 0
