@@ -39,7 +39,7 @@ GROUPS = (
     Group(folding("dtypes named payload refusals"), unit("payload folding_parts fold_groups")),
     Group(folding("draws shards starts"), unit("shards folding_parts tasks handle_starts")),
     Group(folding("backends controls registry usage"), unit("registry folding_parts policies_keyword doctor")),
-    Group(folding("columns parquet inputs"), unit("inputs partition_rows folding_parts optimize_inputs")),
+    Group(folding("columns parquet inputs encoders"), unit("inputs partition_rows folding_parts optimize_inputs")),
     Group(
         folding("build faults handle mstep observed protocol round row_output transport"),
         unit("handle folding_parts row_output registry report_handles"),

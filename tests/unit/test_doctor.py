@@ -59,3 +59,25 @@ def test_a_round_trip_that_fails(code, problem, monkeypatch):
     found = doctor.check("local", patience=2 if "sleep" in code else 60)
     assert (found.status, found.problem) == ("failed", problem)
     assert found.fix
+
+
+@pytest.mark.parametrize("backend", sorted(roundtrip.WHOLE))
+def test_backends_that_split_the_model_are_fine(backend):
+    found = doctor.check(backend)
+    assert (found.status, found.digest) == ("ok", roundtrip.fit("local", 1))
+
+
+def test_backends_as_json(capsys):
+    assert main(["backends", "--json"]) == 0
+    found = {row["backend"]: row for row in json.loads(capsys.readouterr().out)}
+    assert found["local"] == {"backend": "local", "usable": True, "state": "usable", "fix": ""}
+    assert set(NEEDS) <= set(found)
+
+
+def test_a_backend_that_is_none_is_refused(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--no-trip", "dsk"])
+    assert ended.value.code == 2
+    assert "there is no backend 'dsk'; did you mean 'dask'; choose from component_parallel, dask," in (
+        capsys.readouterr().err
+    )

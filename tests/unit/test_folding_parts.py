@@ -19,10 +19,11 @@ import mixle.stats as st
 from mixle.errors import BackendError, ContractError, EmptyDataError, HandleClosed, PayloadError, RowError, TaskError
 from mixle.stats.contract import Column
 from mixle.utils.parallel.folding import backends, build, dtypes, payload, registry, tasks
+from mixle.utils.parallel.folding.encoders import check_reading
 from mixle.utils.parallel.folding.faults import RemoteFault, closed_error, fault_of, load_error, surface
 from mixle.utils.parallel.folding.finite import all_finite
 from mixle.utils.parallel.folding.fold import EStep
-from mixle.utils.parallel.folding.inputs import check_reading, check_rows, choose_encoder, is_cluster_collection
+from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder, is_cluster_collection
 from mixle.utils.parallel.folding.named import name_of, named, register_namedtuple
 from mixle.utils.parallel.folding.refusals import check_retirable, check_worker, no_rows, undelivered
 from mixle.utils.parallel.folding.registry import encoded_data, register_transport
@@ -452,7 +453,8 @@ def test_what_is_no_sequence_of_rows_is_told_with_the_line_to_type(data, words):
 
 def test_the_encoder_is_the_explicit_one_else_the_models_else_the_estimators():
     model, estimator = PlainModel(0.0, 1.0), PlainEstimator()
-    assert choose_encoder("here", estimator, model, "mine") == "mine"
+    own = PlainEncoder()
+    assert choose_encoder("here", estimator, model, own) is own
     assert choose_encoder("here", None, model, None) == PlainEncoder()
     assert choose_encoder("here", estimator, None, None) == PlainEncoder()
     assert choose_encoder("here", model, None, None) == PlainEncoder()  # a model where an estimator is asked for

@@ -12,7 +12,7 @@ from fold_support import PlainEncoder, PlainEstimator, PlainModel
 
 import mixle.stats as st
 from mixle.errors import BackendError, ContractError, EmptyDataError, ImpossibleEvidenceError
-from mixle.utils.parallel.folding import inputs
+from mixle.utils.parallel.folding import encoders, inputs
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 
 FRAME, POLARS, ARROW, SERIES = pd.DataFrame({"a": [1]}), pl.DataFrame({"a": [1]}), pa.array([1.0]), pd.Series([1.0])
@@ -235,12 +235,12 @@ def encoder_of(estimator):
 
 def test_what_an_encoder_reads_is_told_in_words():
     gaussian, labels = st.GaussianEstimator(), st.CategoricalEstimator()
-    assert inputs.reading(encoder_of(gaussian)) == "Gaussian"
-    assert inputs.reading(encoder_of(st.OptionalEstimator(gaussian))) == "Optional(Gaussian)"
+    assert encoders.reading(encoder_of(gaussian)) == "Gaussian"
+    assert encoders.reading(encoder_of(st.OptionalEstimator(gaussian))) == "Optional(Gaussian)"
     pair = st.CompositeEstimator((gaussian, st.OptionalEstimator(labels)))
-    assert inputs.reading(encoder_of(pair)) == "Composite(Gaussian, Optional(Categorical))"
-    assert inputs.reading(PlainEncoder()) is None
-    told = said(ContractError, inputs.check_reading, encoder_of(pair), gaussian)
+    assert encoders.reading(encoder_of(pair)) == "Composite(Gaussian, Optional(Categorical))"
+    assert encoders.reading(PlainEncoder()) is None
+    told = said(ContractError, encoders.check_reading, encoder_of(pair), gaussian)
     assert told == (
         "these rows were encoded for Composite(Gaussian, Optional(Categorical)), the estimator reads Gaussian: call "
         "encoded_data(rows, estimator)"
@@ -322,6 +322,6 @@ def test_a_source_without_weights_counts_its_rows():
 
 
 def test_an_encoder_of_a_model_is_taken_before_that_of_an_estimator():
-    own = object()
+    own = PlainEncoder()
     assert inputs.choose_encoder("here", PlainEstimator(), PlainModel(0.0, 1.0), own) is own
     assert inputs.choose_encoder("here", None, PlainModel(0.0, 1.0), None) == PlainEncoder()

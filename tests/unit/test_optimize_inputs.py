@@ -59,7 +59,7 @@ BAD = [
     ({"max_seconds": float("inf")}, ValueError, "max_seconds"),
     ({"rng": 1, "seed": 1}, TypeError, "rng and seed"),
     ({"rng": "x"}, TypeError, "rng"),
-    ({"seed": 1.5}, TypeError, "rng"),
+    ({"seed": 1.5}, TypeError, "seed must be a"),
     ({"backend": ""}, ValueError, "backend"),
     ({"backend": 3}, ValueError, "backend"),
     ({"num_chunks": 0}, ValueError, "num_chunks"),
@@ -329,3 +329,10 @@ def test_a_user_family_names_its_bad_row_type_itself():
 def test_encoded_data_win_over_rows():
     chunks = seq_encode(ROWS, estimator=GAUSS)
     assert optimize([100.0], GAUSS, enc_data=chunks).mu == pytest.approx(7 / 3)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 10**5000], ids=["below", "above", "far above"])
+def test_an_int_that_is_no_seed(seed):
+    for name in ("seed", "rng"):
+        with pytest.raises(ValueError, match=rf"{name} must be an int from 0 to 2\*\*32 - 1"):
+            optimize([1.0, 2.0], GaussianEstimator(), out=None, **{name: seed})

@@ -20,6 +20,7 @@ from mixle.plotting import (  # noqa: E402
     plot_stragglers,
     plot_timeline,
 )
+from mixle.stats import GaussianEstimator  # noqa: E402
 from mixle.utils.parallel.planner import Resources, plan  # noqa: E402
 
 PHASES = {"queue": 0.1, "E-step": 0.5, "wait": 0.2, "M-step": 0.2}
@@ -80,7 +81,8 @@ def test_stragglers_marks_the_slow_rank(ax):
 
 def test_imbalance_shows_bytes_and_the_mean(ax):
     plot_imbalance(RECORDS, ax, round=3)
-    assert [patch.get_height() for patch in ax.patches] == [0.001, 0.002, 0.003]
+    assert [patch.get_height() for patch in ax.patches] == [1.0, 2.0, 3.0]
+    assert ax.get_ylabel() == "kB"
     assert "1.50× the mean" in ax.get_title(loc="left")
     with pytest.raises(ValueError, match="round 99 has no records"):
         plot_imbalance(RECORDS, ax, round=99)
@@ -127,3 +129,16 @@ def test_a_placement_is_drawn_against_the_memory(ax, memory, verdict):
     assert ax.get_title(loc="left") == f"1,000,000 rows: {verdict}"
     assert len(ax.lines) == (0 if memory is None else 3)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["cpu:0", "cpu:1", "cpu:2"]
+
+
+def test_bytes_are_told_in_their_own_unit():
+    few = [RankRecord(rank, 0, 1.0, n_obs=10, bytes_processed=10_000 + rank) for rank in range(2)]
+    ax = plot_imbalance(few)
+    assert ax.get_ylabel() == "kB"
+    assert [bar.get_height() for bar in ax.patches] == [10.0, 10.001]
+
+
+def test_the_legend_of_a_placement_lies_on_no_bar():
+    ax = plot_placement(plan([1.0] * 1000, estimator=GaussianEstimator(), resources=Resources.local(3)))
+    ax.figure.canvas.draw()
+    assert ax.get_legend().get_window_extent().y0 >= max(bar.get_window_extent().y1 for bar in ax.patches)

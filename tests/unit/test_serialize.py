@@ -121,3 +121,48 @@ def test_json_options_are_passed_on():
     text = st.PoissonDistribution(1.0).to_json(indent=2)
     assert text.startswith("{\n")
     assert st.PoissonDistribution.from_json(text).lam == 1.0
+
+
+@pytest.mark.parametrize(
+    "label", [10**5000, -(10**5000), 2**2048, 2**2048 - 1], ids=["large", "small", "hex", "decimal"]
+)
+def test_labels_of_very_many_digits(label):
+    for model in (
+        st.CategoricalDistribution({label: 0.5, 1: 0.5}),
+        st.PointMassDistribution(label),
+        st.BernoulliSetDistribution({label: 0.5}),
+        st.MarkovChainDistribution({label: 1.0}, {label: {label: 1.0}}),
+    ):
+        again = type(model).from_json(model.to_json())
+        assert again.digest() == model.digest()
+        assert repr(again) == repr(model)
+    assert st.CategoricalDistribution({label: 0.5, 1: 0.5}).density(label) == 0.5
+    assert eval(repr(st.PointMassDistribution(label)), NAMES).value == label
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (
+            lambda part: st.HiddenMarkovModelDistribution([part], [1.0], components=[part]),
+            "topics and components",
+        ),
+        (lambda part: st.HiddenMarkovModelDistribution([part], [1.0], [[1.0]], weights=[1.0]), "w and weights"),
+        (lambda part: st.MixtureDistribution([part], [1.0], weights=[1.0]), "w and weights"),
+        (lambda _: st.IntegerBernoulliSetEstimator(2, num_values=2), "num_vals and num_values"),
+    ],
+)
+def test_two_names_of_one_argument(call, names):
+    with pytest.raises(ValueError, match=f"was given {names}, names of one argument; pass one of them"):
+        call(st.GaussianDistribution(0.0, 1.0))
+
+
+def test_numbers_of_very_many_digits_are_refused_in_words():
+    laws = (
+        st.PoissonDistribution,
+        lambda n: st.GaussianDistribution(n, 1.0),
+        lambda n: st.BinomialDistribution(n, 0.5),
+    )
+    for build in laws:
+        with pytest.raises(ValueError, match="not a value of the type int"):
+            build(10**5000)

@@ -120,6 +120,11 @@ def test_what_is_refused_and_warned_of():
         MixtureModel().predict(X)
     with pytest.raises(ValueError, match="law must be one of auto, diag, full"):
         MixtureModel(law="tied").fit(X)
+    with pytest.raises(TypeError, match="law is 3; pass one of auto, diag, full, or a Schema"):
+        MixtureModel(law=3).fit(X)
+    for name, bad in [("max_iter", 0), ("max_iter", "a"), ("n_init", 0), ("n_init", 1.5), ("tol", -1), ("tol", "a")]:
+        with pytest.raises(ValueError, match=f"^{name} must be a .*, not {bad!r}"):
+            MixtureModel(2, **{name: bad}).fit(X)
     with pytest.raises(ValueError, match="n_samples=3 rows cannot be fitted by n_components=4"):
         MixtureModel(4).fit(X[:3])
     with pytest.warns(ConvergenceWarning, match="EM had not converged after 1 iterations"):

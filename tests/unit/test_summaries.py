@@ -6,6 +6,7 @@ import pytest
 
 from mixle.stats import (
     CategoricalDistribution,
+    GammaDistribution,
     GaussianDistribution,
     HiddenMarkovModelDistribution,
     MixtureDistribution,
@@ -15,6 +16,7 @@ from mixle.stats import (
     SequenceDistribution,
 )
 from mixle.tables import summary
+from mixle.tables.words import law_text
 from models import MODELS
 
 
@@ -59,3 +61,10 @@ def test_states_and_single_laws():
     chain = HiddenMarkovModelDistribution([PoissonDistribution(2.0), law.dist], [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
     assert "State 0: starts 50 %, stays 90 %\n    value  2 on average" in str(summary(chain))
     assert str(summary(law)) == "Model\n    value  items 2 on average; length 3 on average"
+
+
+def test_a_law_of_days_says_so():
+    long = GammaDistribution(2.0, 3.0)
+    assert law_text(long, "durations") == f"{law_text(long)} (in days)"
+    assert law_text(long, "days") == f"{law_text(long)} (in days since 1970-01-01)"
+    assert law_text(GaussianDistribution(2.0, 0.25), "durations") == "2 ± 0.5 days"

@@ -257,7 +257,7 @@ def test_dates_are_days_since_1970():
     table = {"a": np.array(["1970-01-02", "NaT"], "M8[D]"), "b": [dt.date(1970, 1, 3), None]}
     found = table_columns({**table, "c": [dt.timedelta(hours=12), None]})
     assert [(values[0], np.isnan(values[1]), how) for values, how in found.values()] == [
-        (1.0, True, "days"), (2.0, True, "days"), (0.5, True, "days"),
+        (1.0, True, "days"), (2.0, True, "days"), (0.5, True, "durations"),
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mixle.cli.roundtrip import MARK, fit
+from mixle.cli.roundtrip import MARK, WHOLE, fit
 from mixle.utils.parallel.folding.backends import NEEDS
 
 __all__ = ["Check", "check", "listing", "program"]
@@ -141,7 +141,7 @@ def check(backend: str, *, trip: bool = True, patience: float = PATIENCE_S) -> C
         found.fix = NEEDS[backend].install if backend in NEEDS else f"look at it by hand: {' '.join(command)}"
         return found
     found.digest = digests[0]
-    if found.digest != fit("local"):
+    if found.digest != fit("local", 1 if backend in WHOLE else None):
         found.status, found.problem = "failed", "its bits are not those of local: this is a fault"
         found.fix = "please report it with the output of: mixle doctor --json"
     return found

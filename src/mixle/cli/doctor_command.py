@@ -27,18 +27,27 @@ def add(commands: Any) -> argparse.ArgumentParser:
     backends: argparse.ArgumentParser = commands.add_parser(
         "backends", help=lists, description=f"{lists.capitalize()}."
     )
+    backends.add_argument("--json", action="store_true", help="print JSON")
     backends.set_defaults(run=_backends, parser=backends)
     return doctor
 
 
 def _doctor(read: argparse.Namespace, out: Screen, err: Screen) -> int:
+    from difflib import get_close_matches
+
     from mixle.cli.doctor import check
     from mixle.utils.parallel.folding.backends import NEEDS
     from mixle.utils.parallel.planner import available_encoded_data_backends
 
+    known = sorted({*available_encoded_data_backends(), *NEEDS})
     wanted = [name.strip().lower() for name in read.backend]
+    for name in wanted:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            meant = f"; did you mean {near[0]!r}" if near else ""
+            read.parser.error(f"there is no backend {name!r}{meant}; choose from {', '.join(known)}")
     found = []
-    for name in wanted or sorted({*available_encoded_data_backends(), *NEEDS} - {"multiprocessing"}):
+    for name in wanted or sorted({*known} - {"multiprocessing"}):
         err.show(f"looking at {name} ...")
         found.append(check(name, trip=not read.no_trip))
     err.show("")
@@ -57,9 +66,15 @@ def _doctor(read: argparse.Namespace, out: Screen, err: Screen) -> int:
     return int(any(one.status == "failed" for one in found))
 
 
-def _backends(_read: argparse.Namespace, out: Screen, _err: Screen) -> int:
+def _backends(read: argparse.Namespace, out: Screen, _err: Screen) -> int:
     from mixle.cli.doctor import listing
 
+    if read.json:
+        import json
+
+        rows = [{"backend": name, "usable": not fix, "state": state, "fix": fix} for name, state, fix in listing()]
+        out.say(json.dumps(rows, indent=2))
+        return 0
     for name, state, fix in listing():
         out.say(f"{name:16} {state}" + (f"; {fix}" if fix else ""))
     return 0

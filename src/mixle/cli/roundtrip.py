@@ -5,19 +5,23 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["MARK", "fit", "main"]
+__all__ = ["MARK", "WHOLE", "fit", "main"]
 
+#: Backends that split the model, not the rows.
+WHOLE = frozenset({"component_parallel", "model_parallel", "mp_model"})
 #: Opens the line that holds the digest; engines print lines of their own.
 MARK = "mixle-round-trip "
 
 
-def fit(backend: str, **options: Any) -> str:
-    """Return the digest of a fit of two components to 60 rows in three shards.
+def fit(backend: str, shards: int | None = None, **options: Any) -> str:
+    """Return the digest of a fit of two components to 60 rows.
 
     Parameters
     ----------
     backend : str
         Name of the backend.
+    shards : int, optional
+        Number of shards; three by default, or the one that a backend which splits the model has.
     **options : Any
         Further controls of `encoded_data`.
     """
@@ -28,7 +32,11 @@ def fit(backend: str, **options: Any) -> str:
 
     rows = [(0.25 * (i % 7) + (i % 2) * 8.0, "abc"[i % 3]) for i in range(60)]
     estimator = MixtureEstimator([CompositeEstimator((GaussianEstimator(), CategoricalEstimator()))] * 2)
-    with encoded_data(rows, estimator, backend=backend, num_shards=Contiguous(3), **options) as handle:
+    if shards is None:
+        shards = 1 if backend in WHOLE else 3
+    if backend not in WHOLE:
+        options["num_shards"] = Contiguous(shards)
+    with encoded_data(rows, estimator, backend=backend, **options) as handle:
         model = optimize(None, estimator, enc_data=handle, max_its=3, delta=None, seed=1)
     return str(model.digest())
 

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import warnings
+from datetime import datetime, timedelta
 from typing import Any
 
 from mixle.cli.page_file import refuse_place
@@ -164,16 +165,23 @@ def _score(read: argparse.Namespace, out: Screen, _: Screen) -> int:
     return 0
 
 
+def _told(value: Any) -> Any:
+    """Return a drawn value as a file of a table holds it, so that it is read as what it was."""
+    if isinstance(value, timedelta):
+        return f"{value.days} days {str(value - timedelta(value.days)).zfill(8)}"
+    return value.isoformat(" ") if isinstance(value, datetime) else value
+
+
 def _sample(read: argparse.Namespace, out: Screen, _: Screen) -> int:
     import mixle.tables
 
     columns = mixle.tables.load(read.model).sample(read.n, read.seed)
     rows = [list(row) for row in zip(*columns.values(), strict=True)]
     if read.json:
-        out.say(json.dumps([dict(zip(map(str, columns), row, strict=True)) for row in rows]))
+        out.say(json.dumps([dict(zip(map(str, columns), row, strict=True)) for row in rows], default=_told))
         return 0
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([list(columns), *rows])
+    writer.writerows([list(columns), *([_told(value) for value in row] for row in rows)])
     out.say(text.getvalue().removesuffix("\n"))
     return 0

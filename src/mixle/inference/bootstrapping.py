@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import BackendError, ContractError, MixleWarning
-from mixle.inference.options import as_estimator, check_cap
+from mixle.inference.options import as_estimator, check_callable, check_cap
 from mixle.inference.resident import rows_for
 from mixle.utils.parallel.folding.inputs import check_precision
 
@@ -183,7 +183,7 @@ def bootstrap(
     model, start = options.pop("model", None), options.pop("prev_estimate", None)
     if model is None:
         model = optimize(rows, chosen, prev_estimate=start, **how)
-    measure = partial(_measured, statistic or parameters_of)
+    measure = partial(_measured, check_callable("statistic", statistic, "a function of a model") or parameters_of)
     named = measure(model)
     if not named:
         raise ContractError("the statistic of the model has no numbers; return a mapping from names to numbers")

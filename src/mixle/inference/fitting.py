@@ -15,6 +15,7 @@ from mixle.inference.inferring import Inferred
 from mixle.inference.loop import DocumentedSteps, FusedSteps, Loop, Outcome, Steps
 from mixle.inference.options import (
     as_estimator,
+    check_callable,
     check_cap,
     check_delta,
     check_positive,
@@ -145,7 +146,7 @@ class Fit:
             track_best=settings.get("track_best") is not False,
             deadline=deadline,
             progress=Progress.choose(settings.get("out"), print_iter, penalised=objective != "mle", live=live),
-            on_step=settings.get("on_step"),
+            on_step=check_callable("on_step", settings.get("on_step"), "a function of an EMStep"),
         )
         init_p = check_probability(settings["init_p"], "init_p")
         fused, strategy = bool(settings.get("reuse_estep_ll", True)), settings.get("strategy") or "em"

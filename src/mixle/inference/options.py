@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.refusals import shown
 from mixle.utils.parallel.folding.inputs import check_precision, random_state
 
-__all__ = ["as_estimator", "check_cap", "check_delta", "check_positive", "choose_objective", "one_of"]
+__all__ = ["as_estimator", "check_callable", "check_cap", "check_delta", "check_positive", "choose_objective", "one_of"]
 __all__ += ["penalty_of", "refuse_unbuilt", "stream", "validate_keys"]
 
 _OBJECTIVES = ("auto", "mle", "map", "vb")
@@ -61,8 +62,16 @@ def check_cap(name: str, value: Any, least: int) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(value, (bool, np.bool_)) or number < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
+        bound = f"an integer of at least {least}" if least > -(2**63) else "an integer"
+        raise ValueError(f"{name} must be {bound}, not {shown(value)}; pass for example {name}={max(least, 1)}")
     return number
+
+
+def check_callable(name: str, value: Any, what: str) -> Any:
+    """Return `value` if it is None or can be called, or raise TypeError."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} is {shown(value)}, which cannot be called; pass {what}")
+    return value
 
 
 def check_positive(name: str, value: Any) -> float | None:
@@ -71,7 +80,7 @@ def check_positive(name: str, value: Any) -> float | None:
         return None
     good = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     if not good or not math.isfinite(value) or value <= 0:
-        raise ValueError(f"{name} must be None or a finite number above 0, not {value!r}")
+        raise ValueError(f"{name} must be None or a finite number above 0, not {shown(value)}")
     return float(value)
 
 
@@ -82,8 +91,8 @@ def check_delta(delta: Any) -> float | None:
 
 def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> str:
     """Return `value` if it is one of `choices`, or raise ValueError."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}; not {value!r}")
+    if not isinstance(value, (str, type(None))) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}; not {shown(value)}")
     return str(value)
 
 
@@ -135,4 +144,4 @@ def stream(rng: Any, seed: Any) -> Any:
     if rng is not None and seed is not None:
         raise TypeError("rng and seed are two names for one choice; pass one of them")
     chosen = seed if rng is None else rng
-    return random_state(0 if chosen is None else chosen)
+    return random_state(0 if chosen is None else chosen, "seed" if rng is None else "rng")

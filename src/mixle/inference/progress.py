@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mixle.stats.refusals import shown
+
 if TYPE_CHECKING:
     from mixle.inference.live import Live
     from mixle.inference.stopping import StopRule, Verdict
@@ -44,6 +46,8 @@ class Progress:
         """Return the progress that the arguments of `optimize` ask for: `print_iter` alone means standard output."""
         if out is None and print_iter is not None:
             out = sys.stdout
+        if out is not None and not callable(getattr(out, "write", None)):
+            raise TypeError(f"out is {shown(out)}, which has no write(); pass sys.stdout, an open file, or None")
         return cls(out, 1 if print_iter is None else print_iter, penalised, live)
 
     def showing(self) -> AbstractContextManager[None]:

@@ -84,6 +84,8 @@ def _refuse(data: Any) -> None:
 
 
 def _why_not_rows(data: Any) -> str | None:
+    if isinstance(data, type):
+        return f"the class {data.__name__}, not rows; pass a list of rows"
     if isinstance(data, (str, bytes, bytearray, memoryview)):
         return f"one {_name(data)}, not rows; for its items as rows pass list(data)"
     if isinstance(data, (set, frozenset)):

@@ -278,12 +278,14 @@ def _measure(values: np.ndarray, missing: int) -> Choice:
 
 def _floor(values: np.ndarray) -> dict[str, Any]:
     """Return the variance floor that keeps a cluster from closing in on one row: a millionth of the column's."""
-    variance = float(values.var())
+    with np.errstate(all="ignore"):  # numbers near the largest: what they overflow to is tested
+        variance = float(values.var())
     return {"min_covar": 1e-6 * variance} if 0.0 < 1e-6 * variance < math.inf else {}
 
 
 def _skewness(values: np.ndarray) -> float:
-    spread = float(values.std())
+    with np.errstate(all="ignore"):
+        spread = float(values.std())
     if not 0.0 < spread < math.inf:
         return 0.0
     return float((((values - values.mean()) / spread) ** 3).mean())

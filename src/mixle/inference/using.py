@@ -11,6 +11,7 @@ import numpy as np
 from mixle.errors import ContractError
 from mixle.inference.resident import rows_for
 from mixle.stats.counting import free_parameters
+from mixle.utils.parallel.folding.encoders import encoder_of_model
 from mixle.utils.parallel.folding.protocol import is_encoded_data_handle
 
 __all__ = ["aic", "bic", "encoded_parts", "icl", "posterior", "predict", "score"]
@@ -31,7 +32,7 @@ def encoded_parts(model: Any, data: Any, fields: Any = None) -> Iterator[Any]:
     fields : sequence, optional
         Columns of a table to take.
     """
-    encoder = model.dist_to_encoder()
+    encoder = encoder_of_model("the model of these rows", model)
     rows = rows_for(data, encoder, fields)
     for start in range(0, len(rows), BLOCK):
         yield encoder.seq_encode(rows[start : start + BLOCK])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mixle.plotting.axes import axes
 from mixle.utils.parallel.observing.style import COLOURS
-from mixle.utils.parallel.planning.tables import human
+from mixle.utils.parallel.planning.tables import scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,8 +51,7 @@ def plot_placement(placement: Placement, ax: Axes | None = None) -> Axes:
     ax = axes(ax, height=min(2.0 + 0.3 * len(devices), 9.0))
     rest = sum(shard.encoded_bytes for _, shards in devices for shard in shards)
     largest = max([rest, *placement.device_bytes().values()])
-    unit = human(float(largest)).split()[1]
-    scale = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]
+    unit, scale = scale_of(float(largest))
     encoded = [sum(shard.encoded_bytes for shard in shards) / scale for _, shards in devices]
     work = [max(shard.transient_bytes for shard in shards) / scale for _, shards in devices]
     rows = range(len(devices))
@@ -67,5 +66,5 @@ def plot_placement(placement: Placement, ax: Axes | None = None) -> Axes:
     ax.set_xlabel(unit)
     verdict = {True: "it fits", False: "it does not fit", None: "memory is not known"}[placement.fits]
     ax.set_title(f"{placement.total_rows:,} rows: {verdict}", loc="left")
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0, ncols=2, fontsize="small")
     return ax

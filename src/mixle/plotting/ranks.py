@@ -10,9 +10,10 @@ import numpy as np
 from mixle.plotting.axes import axes, quiet
 from mixle.utils.parallel.observing.diagnose import diagnose
 from mixle.utils.parallel.observing.grid import PHASES, grid
-from mixle.utils.parallel.observing.records import RankRecord, of_round
+from mixle.utils.parallel.observing.records import RankRecord, checked, of_round
 from mixle.utils.parallel.observing.style import COLOURS
 from mixle.utils.parallel.observing.trace import spans
+from mixle.utils.parallel.planning.tables import scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ def _labelled(ax: Axes, ranks: Sequence[int]) -> None:
 
 
 def _checked(records: Sequence[RankRecord]) -> list[RankRecord]:
-    found = list(records)
+    found = checked(records)
     if not found:
         raise ValueError("there are no records to draw; pass handle.records after a round")
     return found
@@ -188,7 +189,8 @@ def plot_imbalance(
     if not present:
         raise ValueError(f"round {number} has no records; name one that has: records[0].round, ...")
     in_bytes = any(record.bytes_processed for record in present)
-    values = [record.bytes_processed / 1e6 if in_bytes else record.n_obs for record in present]
+    unit, scale = scale_of(float(max(record.bytes_processed for record in present))) if in_bytes else ("rows", 1.0)
+    values = [record.bytes_processed / scale if in_bytes else record.n_obs for record in present]
     mean = sum(values) / len(values)
     ax = axes(ax)
     places = range(len(values))
@@ -199,5 +201,5 @@ def plot_imbalance(
     step = -(-len(values) // 16)
     ax.set_xticks(list(places)[::step], [str(record.rank) for record in present[::step]])
     ax.set_xlabel("rank")
-    ax.set_ylabel("MB" if in_bytes else "rows")
+    ax.set_ylabel(unit)
     return quiet(ax)

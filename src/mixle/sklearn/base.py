@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from mixle import errors
 if TYPE_CHECKING:
     from mixle.tables.schemas import Schema
 
-__all__ = ["LAWS", "Estimator", "gaussian_estimator", "is_frame"]
+__all__ = ["LAWS", "Estimator", "gaussian_estimator", "is_frame", "is_law"]
 
 #: Names of the laws of a row.
 LAWS = ("auto", "diag", "full")
@@ -45,6 +46,7 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         from mixle.inference.selecting import START_ROWS, shards_for
         from mixle.utils.parallel.planner import encoded_data
 
+        self._checked()
         backend, pool = self._pool()
         if weights is not None:
             pool["weights"] = weights
@@ -64,6 +66,19 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                     None, estimator, max_its=self.max_iter, delta=delta, prev_estimate=previous, enc_data=handle
                 )
             return best_of(None, None, estimator, self.n_init, self.max_iter, init_p, delta, rng, enc_data=handle)[1]
+
+    def _checked(self) -> None:
+        """Refuse parameters that no fit can have, by their names here."""
+        for name in ("max_iter", "n_init"):
+            value = getattr(self, name, 1)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r:.80}")
+        if (
+            isinstance(self.tol, (bool, str))
+            or not isinstance(self.tol, numbers.Real)
+            or not 0.0 < float(self.tol) < np.inf
+        ):
+            raise ValueError(f"tol must be a finite number above 0, not {self.tol!r:.80}")
 
     def _pool(self) -> tuple[str, dict[str, Any]]:
         from mixle.utils.parallel.planning.discover import usable_cpus
@@ -122,6 +137,11 @@ def gaussian_estimator(law: str, width: int, floor: float) -> Any:
     from mixle.stats import DiagonalGaussianEstimator, MultivariateGaussianEstimator
 
     return (MultivariateGaussianEstimator if law == "full" else DiagonalGaussianEstimator)(width, min_covar=floor)
+
+
+def is_law(law: Any) -> bool:
+    """Return whether `law` can be the law of a row: an estimator or a schema."""
+    return callable(getattr(law, "accumulator_factory", None)) or callable(getattr(law, "estimator", None))
 
 
 def is_frame(X: Any) -> bool:

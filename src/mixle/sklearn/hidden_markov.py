@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mixle.sklearn.base import LAWS, Estimator, gaussian_estimator, is_frame
+from mixle.sklearn.base import LAWS, Estimator, gaussian_estimator, is_frame, is_law
 from mixle.sklearn.sequences import Sequences, lengths_meant, sizes_of, together
 
 __all__ = ["HiddenMarkovModel"]
@@ -279,6 +279,10 @@ class HiddenMarkovModel(Estimator):
         """Return the sequences of a fit, and note their form and the estimator of an observation."""
         if isinstance(self.emission, str) and self.emission not in LAWS:
             raise ValueError(f"emission must be one of {', '.join(LAWS)}, a Schema or an estimator: {self.emission!r}")
+        if not isinstance(self.emission, str) and not is_law(self.emission):
+            raise TypeError(
+                f"emission is {self.emission!r:.80}; pass one of {', '.join(LAWS)}, a Schema or an estimator"
+            )
         X, lengths, joined = together(X, lengths)
         self._flat = False
         self._framed(X, self.emission)

@@ -256,7 +256,7 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         labels = np.repeat(np.arange(len(counts)), counts)
         if self.schema_ is None:
             return np.array(drawn, dtype=float), labels
-        return {field.name: [row[field.name] for row in drawn] for field in self.schema_.used}, labels
+        return self.schema_.told(drawn), labels
 
     def aic(self, X: Any) -> float:
         """Return Akaike's criterion on the rows; less is better.
@@ -286,6 +286,10 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         """Return the rows of the first fit and the estimator, after checking the parameters."""
         if isinstance(self.law, str) and self.law not in LAWS:
             raise ValueError(f"law must be one of {', '.join(LAWS)}, or a Schema; not {self.law!r}")
+        from mixle.tables import Schema
+
+        if not isinstance(self.law, (str, Schema)):
+            raise TypeError(f"law is {self.law!r:.80}; pass one of {', '.join(LAWS)}, or a Schema: mixle.schema(frame)")
         rows = self._framed(X, self.law)
         if rows is None:
             rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)

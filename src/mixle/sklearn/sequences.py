@@ -55,6 +55,9 @@ def sizes_of(lengths: Any, total: int) -> np.ndarray:
         return np.array([total])
     sizes = np.asarray(lengths)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or int(sizes.sum()) != total:
-        shown = sizes.sum() if sizes.dtype.kind in "iuf" else "no numbers"
-        raise ValueError(f"lengths must be whole numbers that sum to the {total} rows of X; they sum to {shown}")
+        whole = sizes.ndim == 1 and sizes.dtype.kind in "iu" and (sizes >= 0).all()
+        found = f"they sum to {sizes.sum()}" if whole else f"not {lengths!r:.80}"
+        raise ValueError(
+            f"lengths must be whole numbers that sum to the {total} rows of X, one for each sequence; {found}"
+        )
     return sizes

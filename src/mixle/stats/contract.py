@@ -15,6 +15,7 @@ import numpy as np
 
 from mixle.errors import ContractError, KeyValidationError, RowError, UnscorableObservation
 from mixle.stats.decomposition import Decomposition
+from mixle.stats.drawn import check_draws_of, seeded
 from mixle.stats.enumeration import Listed
 from mixle.stats.serialize import Serializable
 
@@ -72,11 +73,12 @@ class DistributionSampler(ABC):
         Seed of ``numpy.random.RandomState``; equal seeds give equal draws.
     """
 
-    def __init__(self, dist: Any, seed: int | None = None) -> None:
-        from numpy.random import RandomState
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        check_draws_of(cls)
 
-        self.dist = dist
-        self.rng = RandomState(seed)
+    def __init__(self, dist: Any, seed: int | None = None) -> None:
+        self.dist, self.rng = dist, seeded(seed)
 
     @abstractmethod
     def sample(self, size: int | None = None, *, batched: bool = True) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mixle.errors import EmptyDataError
 from mixle.stats.cholesky import UNIT, correlation, smallest_eigenvalue
-from mixle.stats.domains import nonnegative, numbers_of
+from mixle.stats.domains import nonnegative, numbers_of, parts_of
 
 __all__ = ["as_pair", "dimensioned", "symmetric", "with_ridge", "within_bounds"]
 
@@ -18,7 +18,8 @@ RIDGE = 2.0**-40
 
 def as_pair(pseudo_count: Any) -> tuple[float | None, float | None]:
     """Return `pseudo_count` as a pair of weights ≥ 0 or None; a single number stands for both."""
-    first, second = pseudo_count if isinstance(pseudo_count, (tuple, list)) else (pseudo_count, pseudo_count)
+    single = not isinstance(pseudo_count, (tuple, list))
+    first, second = (pseudo_count, pseudo_count) if single else parts_of(pseudo_count, "pseudo_count", 2)
     return tuple(None if c is None else nonnegative(c, "pseudo_count") for c in (first, second))  # type: ignore[return-value]
 
 

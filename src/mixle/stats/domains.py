@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from mixle.stats.refusals import shown
 
 __all__ = [
     "LARGEST_FLOAT",
@@ -17,14 +19,18 @@ __all__ = [
     "floor_variance",
     "fraction",
     "integer",
+    "labels_of",
+    "mapping_of",
     "nonnegative",
     "numbers_of",
+    "parts_of",
     "positive",
     "probabilities",
     "scale_parameter",
     "shape_parameter",
     "shape_parameters",
     "smoothed",
+    "truth",
     "vector",
     "whole",
 ]
@@ -43,6 +49,39 @@ LARGEST_FLOAT = float(np.finfo(float).max)
 _NO_NUMBERS = (bool, np.bool_, str, bytes)
 
 
+def parts_of(value: Any, what: str, count: int) -> tuple[Any, ...]:
+    """Return the `count` parts of a sequence or array; ValueError names `what`."""
+    listed = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    if not (listed or (isinstance(value, np.ndarray) and value.ndim)) or len(value) != count:
+        raise ValueError(f"{what} must be a tuple of {count} values, not {shown(value)}")
+    return tuple(value)
+
+
+def mapping_of(value: Any, what: str, holds: str = "numbers") -> dict[Any, Any]:
+    """Return a mapping from labels as a dict; TypeError names `what`."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} must be a mapping of labels to {holds}, as {{'a': ...}}, not {shown(value)}")
+    return dict(value)
+
+
+def labels_of(value: Any, what: str) -> tuple[Any, ...]:
+    """Return the labels in an iterable, each once; ValueError names `what`."""
+    try:
+        if isinstance(value, Iterable):
+            return tuple(dict.fromkeys(value))
+    except TypeError:  # without a hash, or an array of no dimension
+        pass
+    raise ValueError(f"{what} must be a list of labels, not {shown(value)}")
+
+
+def truth(value: Any, what: str) -> bool:
+    """Return `value` as a bool; ValueError names `what` where it has no truth."""
+    try:
+        return bool(value)
+    except ValueError:
+        raise ValueError(f"{what} must be True or False, not {shown(value)}") from None
+
+
 def numbers_of(value: Any, what: str) -> np.ndarray:
     """Return a copy of `value` as float64; text and booleans are no numbers."""
     array = isinstance(value, np.ndarray)
@@ -50,11 +89,11 @@ def numbers_of(value: Any, what: str) -> np.ndarray:
         entries = value.ravel().tolist() if array else np.asarray(value, object).ravel().tolist()
         wrong = [entry for entry in entries if isinstance(entry, _NO_NUMBERS)]
         if wrong:
-            raise ValueError(f"{what} must hold numbers, not {wrong[0]!r:.80}")
+            raise ValueError(f"{what} must hold numbers, not {shown(wrong[0])}")
     try:
         return np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{what} must hold numbers, is {value!r:.80}") from None
+        raise ValueError(f"{what} must hold numbers, is {shown(value)}") from None
 
 
 def finite(value: Any, what: str) -> float:
@@ -62,12 +101,12 @@ def finite(value: Any, what: str) -> float:
     try:
         number = math.nan if isinstance(value, _NO_NUMBERS) else float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"{what} must be a number, not {value!r:.80}") from None
+        raise ValueError(f"{what} must be a number, not {shown(value)}") from None
     except OverflowError:
-        raise ValueError(f"{what} must be a number that float64 can hold, not {value!r:.80}") from None
+        raise ValueError(f"{what} must be a number that float64 can hold, not {shown(value)}") from None
     if not math.isfinite(number):
         kind = "a number" if isinstance(value, _NO_NUMBERS) else "finite"
-        raise ValueError(f"{what} must be {kind}, not {value!r:.80}")
+        raise ValueError(f"{what} must be {kind}, not {shown(value)}")
     return number
 
 
@@ -75,7 +114,7 @@ def positive(value: Any, what: str) -> float:
     """Return `value` as a finite float > 0."""
     number = finite(value, what)
     if number <= 0.0:
-        raise ValueError(f"{what} must be positive, not {value!r}")
+        raise ValueError(f"{what} must be positive, not {shown(value)}")
     return number
 
 
@@ -83,7 +122,7 @@ def shape_parameter(value: Any, what: str) -> float:
     """Return `value` as a float in `SHAPES`: one without a unit, whose log-gamma function has to be a number."""
     number = finite(value, what)
     if not SHAPES[0] <= number <= SHAPES[1]:
-        raise ValueError(f"{what} must be positive, from {SHAPES[0]} to {SHAPES[1]}, not {value!r:.80}")
+        raise ValueError(f"{what} must be positive, from {SHAPES[0]} to {SHAPES[1]}, not {shown(value)}")
     return number
 
 
@@ -99,7 +138,7 @@ def scale_parameter(value: Any, what: str) -> float:
     """Return `value` as a finite float > 0 whose square is a number above 0 too."""
     number = positive(value, what)
     if number < SMALLEST_SCALE:
-        raise ValueError(f"{what} must be at least {SMALLEST_SCALE}, so that its square is above 0, not {value!r}")
+        raise ValueError(f"{what} must be at least {SMALLEST_SCALE}, so that its square is above 0, not {shown(value)}")
     return number
 
 
@@ -107,7 +146,7 @@ def nonnegative(value: Any, what: str) -> float:
     """Return `value` as a finite float ≥ 0."""
     number = finite(value, what)
     if number < 0.0:
-        raise ValueError(f"{what} must not be negative, is {value!r}")
+        raise ValueError(f"{what} must not be negative, is {shown(value)}")
     return number
 
 
@@ -115,7 +154,7 @@ def fraction(value: Any, what: str) -> float:
     """Return `value` as a float in [0, 1]."""
     number = finite(value, what)
     if not 0.0 <= number <= 1.0:
-        raise ValueError(f"{what} must lie in [0, 1], is {value!r}")
+        raise ValueError(f"{what} must lie in [0, 1], is {shown(value)}")
     return number
 
 
@@ -126,7 +165,7 @@ def integer(value: Any, what: str) -> int:
     except (TypeError, ValueError, OverflowError):
         number = None
     if number is None:
-        raise ValueError(f"{what} must be an integer, not {value!r:.80}")
+        raise ValueError(f"{what} must be an integer, not {shown(value)}")
     return number
 
 
@@ -142,7 +181,7 @@ def whole(value: Any, what: str, least: int) -> int:
     except TypeError:
         number = least - 1
     if number < least:
-        raise ValueError(f"{what} must be a whole number of at least {least}, not {value!r}")
+        raise ValueError(f"{what} must be a whole number of at least {least}, not {shown(value)}")
     return number
 
 
@@ -170,10 +209,10 @@ def probabilities(value: Any, what: str) -> np.ndarray:
         raise ValueError(f"{what} must be a vector of probabilities, has shape {array.shape}")
     if not np.isfinite(array).all() or (array < 0.0).any():
         bad = int(np.argmax(~np.isfinite(array) | (array < 0.0)))
-        raise ValueError(f"{what} must be probabilities, entry {bad} is {array[bad]!r}")
+        raise ValueError(f"{what} must be probabilities, entry {bad} is {shown(array[bad])}")
     total = math.fsum(array.tolist())
     if abs(total - 1.0) > 1e-6:
-        raise ValueError(f"{what} must sum to one, the sum is {total!r}")
+        raise ValueError(f"{what} must sum to one, the sum is {shown(total)}")
     if abs(total - 1.0) > 4 * array.size * np.finfo(float).eps:
         array /= total
     array.setflags(write=False)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["estimator_given", "estimators_given", "law_given", "laws_given"]
+import numpy as np
+
+from mixle.stats.refusals import shown
+
+__all__ = ["either", "estimator_given", "estimators_given", "law_given", "laws_given"]
 
 
 def law_given(value: Any, owner: str) -> Any:
@@ -28,7 +32,7 @@ def law_given(value: Any, owner: str) -> Any:
     if hasattr(value, "accumulator_factory"):
         raise TypeError(f"{_part(owner)} is the estimator {kind}; pass a distribution, as {_twin(kind)}(...)")
     raise TypeError(
-        f"{_part(owner)} is {value!r:.80}, not a distribution; pass for example GaussianDistribution(0.0, 1.0)"
+        f"{_part(owner)} is {shown(value)}, not a distribution; pass for example GaussianDistribution(0.0, 1.0)"
     )
 
 
@@ -52,7 +56,7 @@ def estimator_given(value: Any, owner: str) -> Any:
         return value
     if hasattr(value, "seq_log_density"):
         raise TypeError(f"{_part(owner)}'s estimator is the law {kind}; pass {kind}(...).estimator()")
-    raise TypeError(f"{_part(owner)}'s estimator is {value!r:.80}, no estimator; pass for example GaussianEstimator()")
+    raise TypeError(f"{_part(owner)}'s estimator is {shown(value)}, no estimator; pass for example GaussianEstimator()")
 
 
 def laws_given(values: Any, owner: str) -> tuple[Any, ...]:
@@ -65,8 +69,31 @@ def estimators_given(values: Any, owner: str) -> tuple[Any, ...]:
     return tuple(estimator_given(part, owner) for part in _sequence(values, owner))
 
 
+def either(owner: str, **names: Any) -> Any:
+    """Return the argument that goes by several names, under the one that it was given; None where it was not.
+
+    Raises
+    ------
+    ValueError
+        If it was given under more than one.
+
+    Examples
+    --------
+    >>> either("Mixture", w=None, weights=[1.0])
+    [1.0]
+    >>> either("Mixture", w=[1.0], weights=[1.0])
+    Traceback (most recent call last):
+    ValueError: a Mixture was given w and weights, names of one argument; pass one of them
+    """
+    given = [name for name, value in names.items() if value is not None]
+    if len(given) > 1:
+        article = "an" if owner[0] in "AEIOU" else "a"
+        raise ValueError(f"{article} {owner} was given {' and '.join(given)}, names of one argument; pass one of them")
+    return names[given[0]] if given else None
+
+
 def _sequence(values: Any, owner: str) -> tuple[Any, ...]:
-    if not isinstance(values, Sequence) and not hasattr(values, "__iter__"):
+    if not isinstance(values, Sequence) and (not hasattr(values, "__iter__") or np.ndim(values) == 0):
         kind = type(values).__name__
         raise TypeError(f"a {owner} takes its parts as one sequence: pass [{kind}(...), ...]")
     return tuple(values)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from mixle.stats.contract import Column
-from mixle.stats.domains import dimension, finite, nonnegative, vector
+from mixle.stats.domains import dimension, finite, nonnegative, parts_of, vector
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafEstimator, as_rows
 
@@ -42,9 +41,7 @@ class LinearEstimator(LeafEstimator):
     def _prior(self, value: Any) -> Any:
         if self.features == 1:
             return finite(value, "suff_stat")
-        if not isinstance(value, (Sequence, np.ndarray)) or len(value) != self.features:
-            raise ValueError(f"suff_stat must have {self.features} numbers, is {value!r}")
-        return tuple(finite(entry, "suff_stat") for entry in value)
+        return tuple(finite(entry, "suff_stat") for entry in parts_of(value, "suff_stat", self.features))
 
     def _estimate(self, stat: LinearSums) -> Any:
         count, sums = float(stat.weight), np.asarray(stat.sums, float)[: self.features]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import finite, nonnegative, positive
+from mixle.stats.domains import finite, nonnegative, parts_of, positive
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 
 __all__ = ["LocationScaleDistribution", "LocationScaleEstimator", "PairDistribution", "PairEstimator"]
@@ -89,7 +89,7 @@ class PairEstimator(LeafEstimator):
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat: tuple[float, float] | None = None
         if suff_stat is not None:
-            first, second = suff_stat
+            first, second = parts_of(suff_stat, "suff_stat", 2)
             self.suff_stat = (self.domains[0](first, "suff_stat"), self.domains[1](second, "suff_stat"))
         self.name, self.keys = name, keys
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import positive
+from mixle.stats.domains import mapping_of, positive
+from mixle.stats.refusals import shown
 from mixle.stats.serialize import Serializable
 
 __all__ = [
@@ -25,7 +26,7 @@ def _numbers(value: Any, what: str, least: float = -math.inf) -> Any:
     array = np.array(value, float)
     if array.ndim > 1 or not np.isfinite(array).all() or not (array > least).all():
         raise ValueError(
-            f"{what} must be finite{'' if least == -math.inf else f' and above {least:g}'}, is {value!r:.80}"
+            f"{what} must be finite{'' if least == -math.inf else f' and above {least:g}'}, is {shown(value)}"
         )
     array.setflags(write=False)
     return float(array) if array.ndim == 0 else array
@@ -89,7 +90,9 @@ class _Wishart(Serializable):
         if given.shape != (d, d) or not np.allclose(given, given.T):
             raise ValueError(f"{self.matrix} of a {kind} must be a symmetric matrix of shape {(d, d)}")
         if self.nu <= d - (self.matrix == "psi"):
-            raise ValueError(f"nu of a {kind} of {d} entries must be above {d - (self.matrix == 'psi')}, is {nu!r}")
+            raise ValueError(
+                f"nu of a {kind} of {d} entries must be above {d - (self.matrix == 'psi')}, is {shown(nu)}"
+            )
         try:
             np.linalg.cholesky(given)
         except np.linalg.LinAlgError:
@@ -224,7 +227,8 @@ class DictDirichletDistribution(Serializable):
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name",)
 
     def __init__(self, alpha: Mapping[Any, float], name: str | None = None) -> None:
-        self.alpha = {label: concentration(a, "alpha of a DictDirichlet") for label, a in alpha.items()}
+        given = mapping_of(alpha, "alpha of a DictDirichlet", "concentrations")
+        self.alpha = {label: concentration(a, "alpha of a DictDirichlet") for label, a in given.items()}
         if not self.alpha:
             raise ValueError("alpha of a DictDirichlet lists no label; give {label: concentration, ...}")
         self.name = name
@@ -273,7 +277,7 @@ def concentration(value: Any, what: str) -> float:
     """Return a concentration as a float ≥ 1."""
     number = positive(value, what)
     if number < 1.0:
-        raise ValueError(f"{what} must be at least 1, is {value!r}: below it the likeliest probability is 0")
+        raise ValueError(f"{what} must be at least 1, is {shown(value)}: below it the likeliest probability is 0")
     return number
 
 

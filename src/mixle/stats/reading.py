@@ -208,7 +208,7 @@ def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None, square
 def _entry_error(value: Any, family: str, row: int) -> RowError:
     if is_missing(value):
         hint = "a vector family needs all entries; use a Composite with OptionalEstimator around each column"
-        return RowError(f"{value!r} is missing; {hint}", family, row)
+        return RowError(f"{shown(value)} is missing; {hint}", family, row)
     return _bad(value, family, row)
 
 

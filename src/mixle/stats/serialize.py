@@ -22,7 +22,10 @@ SCHEMA = 1
 F = TypeVar("F", bound=Callable[..., Any])
 _REGISTERED: dict[str, type] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
+#: Bits of the largest integer that is written in decimal digits: Python refuses those of several thousand digits.
+_PRINTED = 2048
 _TAGS: dict[str, Any] = {
+    "integer": lambda digits: int(digits, 16),
     "date": dt.date.fromisoformat,
     "datetime": dt.datetime.fromisoformat,
     "time": dt.time.fromisoformat,
@@ -173,6 +176,8 @@ def _text(value: Any) -> str:
         return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_text(k)}: {_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, int) and value.bit_length() > _PRINTED:
+        return hex(value)
     return value.__qualname__ if isinstance(value, FunctionType) else repr(value)
 
 
@@ -182,6 +187,8 @@ def to_plain(value: Any) -> Any:
         return {"numpy": [value.dtype.str, int(value.astype(np.int64))]}
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, int) and value.bit_length() > _PRINTED:
+        return {"integer": hex(value)}
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):

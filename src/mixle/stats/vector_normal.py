@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.covariance import as_pair
-from mixle.stats.domains import dimension, positive, vector
+from mixle.stats.domains import dimension, parts_of, positive, vector
 from mixle.stats.leaf import LeafEstimator
 
 __all__ = ["VectorNormalEstimator"]
@@ -49,7 +49,7 @@ class VectorNormalEstimator(LeafEstimator):
     ) -> None:
         self.dim = dimension(dim)
         self.pseudo_count = as_pair(pseudo_count)
-        m0, v0 = (None, None) if suff_stat is None else suff_stat
+        m0, v0 = (None, None) if suff_stat is None else parts_of(suff_stat, "suff_stat", 2)
         self.suff_stat = (
             None if m0 is None else vector(m0, "suff_stat"),
             None if v0 is None else self._prior_spread(v0),

@@ -19,6 +19,7 @@ __all__ = ["count_rows", "read_file"]
 _ABSENT = frozenset({"", "NA", "N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", "-"})
 _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _CODE = re.compile(r"[+-]?0\d")
+_SPAN = re.compile(r"([+-]?\d{1,8}) days?,? (\d{1,2}):(\d{2}):(\d{2}(?:\.\d{1,9})?)")
 _PARQUET = {".parquet", ".pq"}
 
 
@@ -29,8 +30,8 @@ def read_file(path: str | os.PathLike[str], most: int | None = None) -> Any:
     ----------
     path : path
         ``.parquet`` is read by pyarrow; anything else as CSV in UTF-8 with a header line. Empty cells and NA, NaN,
-        null, None are missing; a column is numbers, truth values or ISO dates if all its cells are, else text. Codes
-        with leading zeros stay text.
+        null, None are missing; a column is numbers, truth values, ISO dates or durations (``2 days 03:25:00``) if all
+        its cells are, else text. Codes with leading zeros stay text.
     most : int, optional
         Read the first rows only, so many.
 
@@ -135,7 +136,7 @@ def _parquet(place: Path, most: int | None) -> Any:
 def _typed(cells: Sequence[str]) -> Any:
     known = [cell.strip() for cell in cells]
     there = {cell for cell in known if cell not in _ABSENT}
-    for read in (_integers, _floats, _truths, _dates):
+    for read in (_integers, _floats, _truths, _dates, _durations):
         table = read(there) if there else {}
         if table is not None:
             missing = math.nan if read is _floats else None
@@ -170,3 +171,14 @@ def _dates(there: set[str]) -> dict[str, Any] | None:
         return {cell: dt.datetime.fromisoformat(cell) for cell in sorted(there)} if min(map(len, there)) >= 10 else None
     except ValueError:
         return None
+
+
+def _durations(there: set[str]) -> dict[str, Any] | None:
+    found = {cell: _SPAN.fullmatch(cell) for cell in sorted(there)}
+    if not all(found.values()):
+        return None
+    parts = {cell: match.groups() for cell, match in found.items() if match}
+    return {
+        cell: dt.timedelta(int(days), hours=int(hours), minutes=int(minutes), seconds=float(seconds))
+        for cell, (days, hours, minutes, seconds) in parts.items()
+    }

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from mixle.errors import EmptyDataError
+from mixle.errors import EmptyDataError, SchemaError
 from mixle.inference.selecting import Search, counts_of
 from mixle.tables.results import Fit
 from mixle.tables.schemas import Schema
@@ -57,7 +57,7 @@ def fit(
     Raises
     ------
     SchemaError
-        If the columns cannot be given families, or `components` is no number of clusters.
+        If the columns cannot be given families, `components` is no number of clusters, or `schema` is no `Schema`.
     EmptyDataError
         Without rows, or with fewer rows than components.
 
@@ -77,6 +77,11 @@ def fit(
     from mixle.utils.parallel.planner import encoded_data
 
     counts = counts_of(components)
+    if schema is not None and not isinstance(schema, Schema):
+        raise SchemaError(
+            f"schema is {schema!r:.80}, no Schema; pass mixle.schema(data), or mixle.schema(data).replace(...) with "
+            "the families that you choose"
+        )
     chosen = schema_of(data) if schema is None else schema
     largest = chosen.estimator(max(counts))
     rows = chosen.read(data)

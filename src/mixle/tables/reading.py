@@ -18,10 +18,12 @@ from mixle.stats.reading import is_missing
 from mixle.stats.table import Table
 from mixle.tables.files import read_file
 
-__all__ = ["Conversion", "read_file", "table_columns"]
+__all__ = ["KINDS", "Conversion", "as_told", "column_names", "read_file", "table_columns"]
 
-#: How the values of a column became numbers.
-Conversion = Literal["", "days"]
+#: How the values of a column became numbers: dates and durations as days.
+Conversion = Literal["", "days", "durations"]
+#: What a column of each conversion held.
+KINDS = {"": "no dates", "days": "dates", "durations": "durations"}
 _DAY = 86400.0
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - naive on purpose: dates of a time zone are refused
 
@@ -49,12 +51,7 @@ def table_columns(data: Any, names: Sequence[Any] | None = None) -> dict[Any, tu
     if isinstance(data, Table):
         data = dict(zip(data.names, data.columns, strict=True))
     readers = _readers(data)
-    found = [name for name, _ in readers]
-    if len(set(found)) < len(found):
-        twice = next(name for name in found if found.count(name) > 1)
-        raise SchemaError(f"two columns are named {twice!r}; give every column a name of its own")
-    if not found:
-        raise EmptyDataError("the table has no columns; pass one with a named column per measurement")
+    _check_names([name for name, _ in readers])
     wanted = [(name, read) for name, read in readers if names is None or name in set(names)]
     columns = {name: _numbers(name, read()) for name, read in wanted}
     lengths = {len(values) for values, _ in columns.values()}
@@ -62,8 +59,56 @@ def table_columns(data: Any, names: Sequence[Any] | None = None) -> dict[Any, tu
         sizes = ", ".join(f"{name!r}: {len(values)}" for name, (values, _) in columns.items())
         raise SchemaError(f"columns differ in length ({sizes}); every column has one value per row")
     if lengths == {0}:
-        raise EmptyDataError("the table has no rows; pass at least two")
+        raise EmptyDataError("the table has no rows; pass at least one, and at least two to fit them")
     return columns
+
+
+def column_names(data: Any) -> list[Any]:
+    """Return the names of the columns of a table, or of the file of one, none of which is read but a file's."""
+    if isinstance(data, Table):
+        return list(data.names)
+    return [name for name, _ in _readers(read_file(data) if isinstance(data, (str, os.PathLike)) else data)]
+
+
+def as_told(values: Any, how: Conversion) -> Any:
+    """Return numbers of days as the dates or durations that they stand for; other columns as they are.
+
+    Parameters
+    ----------
+    values : sequence
+        A column of numbers, some of them perhaps missing.
+    how : {"", "days", "durations"}
+        How the column became numbers.
+
+    Returns
+    -------
+    sequence
+        For dates and durations a list, with None for what is missing; beyond the calendar its first or last day.
+
+    Examples
+    --------
+    >>> as_told([1.5, None], "days"), as_told([0.25], "durations")
+    ([datetime.datetime(1970, 1, 2, 12, 0), None], [datetime.timedelta(seconds=21600)])
+    """
+    if not how:
+        return values
+    lowest, highest = (-719162.0, 2932896.0) if how == "days" else (-1e8, 1e8)
+    spans = [None if is_missing(one) else dt.timedelta(days=min(max(float(one), lowest), highest)) for one in values]
+    return [one if one is None or how == "durations" else _EPOCH + one for one in spans]
+
+
+def _check_names(names: list[Any]) -> None:
+    if not names:
+        raise EmptyDataError("the table has no columns; pass one with a named column per measurement")
+    for j, name in enumerate(names):
+        if is_missing(name):
+            raise SchemaError(
+                f"column {j} has no name but {name!r}; give it one, for example "
+                f"df.columns = ['column {j}' if i == {j} else name for i, name in enumerate(df.columns)]"
+            )
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SchemaError(f"two columns are named {twice!r}; give every column a name of its own")
 
 
 def _readers(data: Any) -> list[tuple[Any, Any]]:
@@ -97,7 +142,7 @@ def _way(data: Any) -> str:
 
 def _of_rows(rows: Sequence[Any]) -> list[tuple[Any, Any]]:
     if not rows:
-        raise EmptyDataError("the table has no rows; pass at least two")
+        raise EmptyDataError("the table has no rows; pass at least one, and at least two to fit them")
     first = rows[0]
     if not isinstance(first, (Mapping, tuple, list)):
         raise SchemaError(
@@ -125,7 +170,7 @@ def _numbers(name: Any, values: Any) -> tuple[Any, Conversion]:
         array = np.asarray(values)
         unit = "datetime64[us]" if dtype.kind == "M" else "timedelta64[us]"
         whole = array.astype(unit).astype(np.int64) / (1e6 * _DAY)
-        return np.where(np.isnat(array), math.nan, whole), "days"
+        return np.where(np.isnat(array), math.nan, whole), "days" if dtype.kind == "M" else "durations"
     if isinstance(dtype, np.dtype) and dtype.kind in "iub" and isinstance(values, np.ndarray):
         return values, ""
     fast = _pandas(values)
@@ -139,7 +184,8 @@ def _numbers(name: Any, values: Any) -> tuple[Any, Conversion]:
         return column, ""
     first = next((value for value in column if not is_missing(value)), None)
     if isinstance(first, (dt.date, dt.timedelta)):
-        return np.array([_days(name, i, value) for i, value in enumerate(column)]), "days"
+        how: Conversion = "durations" if isinstance(first, dt.timedelta) else "days"
+        return np.array([_days(name, i, value, how) for i, value in enumerate(column)]), how
     return column, ""
 
 
@@ -168,15 +214,17 @@ def _zoned(name: Any, zone: Any) -> SchemaError:
     )
 
 
-def _days(name: Any, row: int, value: Any) -> float:
+def _days(name: Any, row: int, value: Any, how: Conversion) -> float:
     if is_missing(value):
         return math.nan
-    if isinstance(value, dt.timedelta):
+    if isinstance(value, dt.timedelta) and how == "durations":
         return value.total_seconds() / _DAY
-    if isinstance(value, dt.datetime):
+    if isinstance(value, dt.datetime) and how == "days":
         if value.tzinfo is not None:
             raise _zoned(name, value.tzinfo)
         return (value - _EPOCH).total_seconds() / _DAY
-    if isinstance(value, dt.date):
+    if isinstance(value, dt.date) and how == "days":
         return float(value.toordinal() - _EPOCH.toordinal())
-    raise SchemaError(f"column {name!r} mixes dates with other values (row {row}: {value!r:.60}); make it one kind")
+    raise SchemaError(
+        f"column {name!r} mixes {KINDS[how]} with other values (row {row}: {value!r:.60}); make it one kind"
+    )

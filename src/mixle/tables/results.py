@@ -12,6 +12,7 @@ import numpy as np
 from mixle.errors import SchemaError, SerializationError
 from mixle.inference.selecting import Candidate
 from mixle.stats.table import Table
+from mixle.tables.reading import as_told
 from mixle.tables.schemas import Schema
 from mixle.tables.summaries import Summary, summary
 from mixle.tables.words import explain_text, report_lines
@@ -144,9 +145,20 @@ class Fit:
             Number of rows.
         seed : int, optional
             Equal seeds give equal rows.
+
+        Returns
+        -------
+        dict
+            A list for each used column; dates and durations as such.
+
+        Raises
+        ------
+        SchemaError
+            If `size` is not a whole number of at least 0.
         """
-        rows = self.model.sampler(seed).sample(size)
-        return {field.name: [row[field.name] for row in rows] for field in self.schema.used}
+        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 0:
+            raise SchemaError(f"size must be a whole number of at least 0, not {size!r:.80}")
+        return self.schema.told(self.model.sampler(seed).sample(size))
 
     def impute(self, data: Any, how: str = "mean", seed: int = 0) -> dict[Any, Any]:
         """Return the used columns with their missing values filled in, given the values that are there.
@@ -163,12 +175,13 @@ class Fit:
         Returns
         -------
         dict
-            A column for each used one; dates as days since 1970-01-01.
+            A column for each used one; dates and durations as such.
         """
         from mixle.inference import impute
 
         rows = self.schema.read(_one_row(data))
-        return dict(impute(self.model, rows, how, seed))
+        filled = impute(self.model, rows, how, seed)
+        return {field.name: as_told(filled[field.name], field.conversion) for field in self.schema.used}
 
     def explain(self, data: Any, row: int = 0) -> Explanation:
         """Return which columns spoke for the cluster of a row, against the runner-up.
@@ -190,6 +203,8 @@ class Fit:
                 "a fit with one cluster has no runner-up to explain a row against; pass components=2 or more"
             )
         rows = self.schema.read(_one_row(data))
+        if isinstance(row, bool) or not hasattr(row, "__index__"):
+            raise SchemaError(f"row is the position of a row, not {row!r:.80}; pass one from 0 to {len(rows) - 1}")
         if not -len(rows) <= row < len(rows):
             raise SchemaError(f"row {row} is not in a table of {len(rows)} rows; pass one from 0 to {len(rows) - 1}")
         row %= len(rows)
@@ -203,7 +218,9 @@ class Fit:
             gain = np.where(known, fields[:, best] - fields[:, second], 0.0)
         named = dict(zip([field.name for field in self.schema.used], gain.tolist(), strict=True))
         prior = float(self.model.log_w[best] - self.model.log_w[second])
-        return Explanation(best, second, float(chance[best]), float(chance[second]), prior, named, rows[row])
+        told = self.schema.told([rows[int(row)]])
+        given = {name: column[0] for name, column in told.items()}
+        return Explanation(best, second, float(chance[best]), float(chance[second]), prior, named, given)
 
     def summary(self) -> str:
         """Return the clusters in words, the heaviest first."""

@@ -8,10 +8,13 @@ from typing import Any
 
 from mixle.errors import SchemaError
 from mixle.inference.rules import Choice, choose, named_estimator, table_text
+from mixle.stats.reading import is_missing
 from mixle.stats.table import Table
-from mixle.tables.reading import Conversion, table_columns
+from mixle.tables.reading import KINDS, Conversion, as_told, column_names, table_columns
 
 __all__ = ["Field", "Schema", "schema"]
+
+_HOW = {"": "", "days": "dates as days since 1970-01-01; ", "durations": "durations in days; "}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +33,8 @@ class Field:
         Why this family.
     missing : int
         Rows without a value in the table that the schema was made from.
-    conversion : {"", "days"}
-        How values become numbers: dates as days since 1970-01-01.
+    conversion : {"", "days", "durations"}
+        How values become numbers: dates as days since 1970-01-01, durations as days.
 
     Examples
     --------
@@ -161,12 +164,26 @@ class Schema:
         found = table_columns(data, names)
         absent = [name for name in names if name not in found]
         if absent:
-            raise SchemaError(f"the table has no columns {absent}; it has {list(found)}")
+            raise SchemaError(f"the table has no columns {absent}; it has {column_names(data)}")
         for field in self.used:
-            if found[field.name][1] != field.conversion:
-                kind = "dates" if field.conversion else "no dates"
-                raise SchemaError(f"column {field.name!r} held {kind} in the table of this schema; convert it alike")
+            values, how = found[field.name]
+            if how != field.conversion and not all(map(is_missing, values)):
+                held, holds = KINDS[field.conversion], KINDS[how]
+                raise SchemaError(
+                    f"column {field.name!r} held {held} in the table of this schema, and holds {holds} here; "
+                    "convert it alike"
+                )
         return Table([found[name][0] for name in names], names, mappings=True)
+
+    def told(self, rows: Sequence[Mapping[Any, Any]]) -> dict[Any, Any]:
+        """Return rows of the used columns, which `read` made or a model drew, as the columns that a table has.
+
+        Parameters
+        ----------
+        rows : sequence of mapping
+            One value for each used column.
+        """
+        return {field.name: as_told([row[field.name] for row in rows], field.conversion) for field in self.used}
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready data."""
@@ -248,7 +265,7 @@ def schema(data: Any, columns: Sequence[Any] | None = None) -> Schema:
     if columns is not None:
         absent = [name for name in columns if name not in found]
         if absent:
-            raise SchemaError(f"the table has no columns {absent}; it has {list(found)}")
+            raise SchemaError(f"the table has no columns {absent}; it has {column_names(data)}")
     rows = len(next(iter(found.values()))[0])
     if rows < 2:
         raise SchemaError(f"the table has {rows} row; families are told apart by at least two")
@@ -258,7 +275,7 @@ def schema(data: Any, columns: Sequence[Any] | None = None) -> Schema:
 def _field(name: Any, choice: Choice, how: Conversion) -> Field:
     if choice.family == "Ignored":
         return Field(name, "Ignored", None, choice.reason, choice.missing, how)
-    reason = f"dates as days since 1970-01-01; {choice.reason}" if how else choice.reason
+    reason = _HOW[how] + choice.reason
     return Field(name, choice.family, choice.estimator, reason, choice.missing, how)
 
 

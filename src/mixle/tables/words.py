@@ -12,6 +12,7 @@ __all__ = ["explain_text", "law_text", "percent", "report_lines"]
 
 #: Most labels of a law that are named, and the share below which one is not worth a word.
 _LABELS, _TRACE = 4, 0.005
+_UNITS = {"": "", "days": " (in days since 1970-01-01)", "durations": " (in days)"}
 #: A share that prints as 0.0 %.
 _NONE = 0.0005
 
@@ -35,7 +36,7 @@ def law_text(law: Any, conversion: str = "") -> str:
     if name == "Gaussian":
         return _around(float(law.mu), math.sqrt(float(law.sigma2)), conversion)
     if name in _WORDS:
-        return _WORDS[name](law)
+        return _WORDS[name](law) + _UNITS.get(conversion, "")
     if name in {"Composite", "Record"}:
         named = law.fields.items() if name == "Record" else enumerate(law.dists)
         return "; ".join(f"{key}: {law_text(part)}" for key, part in named)
@@ -87,7 +88,7 @@ _WORDS: dict[str, Callable[[Any], str]] = {
 
 def _around(mean: float, spread: float, conversion: str) -> str:
     if conversion != "days":
-        return f"{mean:.4g} ± {spread:.3g}"
+        return f"{mean:.4g} ± {spread:.3g}{' days' if conversion else ''}"
     import datetime as dt
 
     try:
@@ -135,7 +136,9 @@ def report_lines(fit: Any) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    return "missing" if is_missing(value) else f"{value!s:.40}"
+    if is_missing(value):
+        return "missing"
+    return f"{value:.6g}" if isinstance(value, float) else f"{value!s:.40}"
 
 
 def explain_text(found: Any) -> str:

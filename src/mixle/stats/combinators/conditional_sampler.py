@@ -7,6 +7,7 @@ from typing import Any
 from mixle.errors import NonGenerativeConditionalError
 from mixle.stats.combinators.fields import plain_list
 from mixle.stats.contract import ConditionalSampler, DistributionSampler
+from mixle.stats.drawn import seeded
 
 __all__ = ["ConditionalSamplerGiven", "ConditionalValuesSampler"]
 
@@ -15,9 +16,7 @@ class ConditionalSamplerGiven(ConditionalSampler):
     """Draws values of a `ConditionalDistribution` given a key."""
 
     def __init__(self, dist: Any, seed: int | None = None) -> None:
-        from numpy.random import RandomState
-
-        self.dist, rng = dist, RandomState(seed)
+        self.dist, rng = dist, seeded(seed)
         self.children = {key: part.sampler(int(rng.randint(2**31))) for key, part in dist.dmap.items()}
         self.default = dist.default_dist.sampler(int(rng.randint(2**31)))
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixle.stats.refusals import shown
 from mixle.stats.serialize import Serializable
 
 __all__ = ["TypeDispatch"]
@@ -27,8 +28,8 @@ def _names(spec: Any) -> tuple[str, ...]:
     parts = spec if isinstance(spec, (tuple, list)) else (spec,)
     names = tuple(part.__name__ if isinstance(part, type) else part for part in parts)
     for name in names:
-        if name not in _TYPES:
-            raise ValueError(f"{name!r} is no type of a TypeDispatch; known are {', '.join(sorted(_TYPES))}")
+        if not isinstance(name, str) or name not in _TYPES:
+            raise ValueError(f"{shown(name)} is no type of a TypeDispatch; known are {', '.join(sorted(_TYPES))}")
     return names
 
 
@@ -51,6 +52,8 @@ class TypeDispatch(Serializable):
     _fields: ClassVar[tuple[str, ...]] = ("specs",)
 
     def __init__(self, specs: Sequence[Any]) -> None:
+        if not isinstance(specs, (list, tuple)):
+            raise TypeError(f"specs of a TypeDispatch lists types, as [str, (int, float)], not {shown(specs)}")
         self.specs = tuple(_names(spec) for spec in specs)
 
     def __call__(self, value: Any) -> int:

@@ -90,7 +90,10 @@ def as_fields(fields: Any) -> dict[Any, Any]:
     if isinstance(fields, Mapping):
         found = dict(fields)
     else:
-        names, parts = (list(part) for part in fields)
+        try:
+            names, parts = (list(part) for part in fields)
+        except (TypeError, ValueError):
+            raise ValueError(f"fields of a Record is a mapping, as {{'a': part}}, not {shown(fields)}") from None
         if len(names) != len(parts):
             raise ValueError(f"a Record was given {len(names)} field names and {len(parts)} parts; give each a name")
         found = dict(zip(names, parts, strict=True))

@@ -10,8 +10,9 @@ import numpy as np
 
 from mixle.errors import BernoulliSetFitError
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import fraction, nonnegative
+from mixle.stats.domains import fraction, labels_of, mapping_of, nonnegative
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
+from mixle.stats.refusals import shown
 from mixle.stats.set_rows import SetLeaf, SetTables, label_order, listed_sets, read_label_sets
 from mixle.stats.sums import block_sum
 
@@ -161,10 +162,10 @@ class BernoulliSetDistribution(LeafDistribution):
         given = pmap if prob_map is None else prob_map
         if not isinstance(given, Mapping) or (pmap is not None and prob_map is not None):
             raise ValueError("a BernoulliSet needs pmap: a mapping of labels to probabilities, given once")
-        self.pmap = {label: fraction(p, f"the probability of {label!r:.80}") for label, p in given.items()}
+        self.pmap = {label: fraction(p, f"the probability of {shown(label)}") for label, p in given.items()}
         self.min_prob = fraction(min_prob, "min_prob")
         if self.min_prob > 0.5:
-            raise ValueError(f"min_prob must be at most 0.5, is {min_prob!r}")
+            raise ValueError(f"min_prob must be at most 0.5, is {shown(min_prob)}")
         self.posteriors = None if posteriors is None else {k: (float(a), float(b)) for k, (a, b) in posteriors.items()}
         self.set_prior(prior)
         p = np.array(list(self.pmap.values()), float)
@@ -252,8 +253,9 @@ class BernoulliSetEstimator(LeafEstimator):
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None
         if suff_stat is not None:
-            self.suff_stat = {label: fraction(p, "suff_stat") for label, p in suff_stat.items()}
-        self.support = None if support is None else tuple(dict.fromkeys(support))
+            given = mapping_of(suff_stat, "suff_stat")
+            self.suff_stat = {label: fraction(p, "suff_stat") for label, p in given.items()}
+        self.support = None if support is None else labels_of(support, "support")
         self.leaf = _BernoulliSet(self.support)
         self.name, self.keys = name, keys
         self._take_prior(prior, pseudo_count is not None)

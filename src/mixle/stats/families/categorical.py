@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import nonnegative, probabilities
+from mixle.stats.domains import mapping_of, nonnegative, probabilities, truth
 from mixle.stats.enumeration import ranked, refuse
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
@@ -80,6 +80,7 @@ class CategoricalDistribution(LeafDistribution):
     def __init__(
         self, pmap: Mapping[Any, float], default_value: float = 0.0, name: str | None = None, keys: Any = None
     ) -> None:
+        pmap = mapping_of(pmap, "pmap of a Categorical", "probabilities")
         values = list(pmap.values())
         self.default_value = nonnegative(default_value, "default_value of a Categorical")
         self.pmap = (
@@ -157,8 +158,10 @@ class CategoricalEstimator(LeafEstimator):
         prior: Any = None,
     ) -> None:
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.suff_stat = None if suff_stat is None else {k: nonnegative(v, "suff_stat") for k, v in suff_stat.items()}
-        self.default_value = bool(default_value)
+        self.suff_stat = None
+        if suff_stat is not None:
+            self.suff_stat = {k: nonnegative(v, "suff_stat") for k, v in mapping_of(suff_stat, "suff_stat").items()}
+        self.default_value = truth(default_value, "default_value")
         self.name, self.keys = name, keys
         self._take_prior(prior, pseudo_count is not None or suff_stat is not None)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import LARGEST_FLOAT, finite, nonnegative, positive, shape_parameter
+from mixle.stats.domains import LARGEST_FLOAT, finite, nonnegative, parts_of, positive, shape_parameter
 from mixle.stats.kinds import LinearLeaf, LinearSums
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
 from mixle.stats.number_sampler import NumberSampler
@@ -133,8 +133,8 @@ class GammaEstimator(LeafEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        first, second = pseudo_count
-        mean, mean_log = suff_stat
+        first, second = parts_of(pseudo_count, "pseudo_count", 2)
+        mean, mean_log = parts_of(suff_stat, "suff_stat", 2)
         self.pseudo_count = (nonnegative(first, "pseudo_count"), nonnegative(second, "pseudo_count"))
         self.suff_stat = (positive(mean, "suff_stat"), finite(mean_log, "suff_stat"))
         self.threshold = positive(threshold, "threshold")

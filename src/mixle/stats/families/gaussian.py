@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import finite, floor_variance, nonnegative, positive, smoothed
+from mixle.stats.domains import finite, floor_variance, nonnegative, parts_of, positive, smoothed
 from mixle.stats.kinds import SquareLeaf
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, repaired
 from mixle.stats.reading import read_numbers
@@ -167,7 +167,7 @@ class GaussianEstimator(LeafEstimator):
 
 def prior_moments(given: Any) -> tuple[float | None, float | None]:
     """Return a prior mean and a prior variance, each of which may be None."""
-    mean, variance = (None, None) if given is None else given
+    mean, variance = (None, None) if given is None else parts_of(given, "suff_stat", 2)
     return (
         None if mean is None else finite(mean, "suff_stat"),
         None if variance is None else nonnegative(variance, "suff_stat"),

@@ -11,6 +11,7 @@ import numpy as np
 from mixle.errors import IntegerBernoulliSetFitError, RowError
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import fraction, nonnegative, numbers_of, whole
+from mixle.stats.given import either
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import read_integers
 from mixle.stats.set_rows import SetLeaf, SetTables, in_its_row, listed_sets, set_codes, split_sets
@@ -220,7 +221,8 @@ class IntegerBernoulliSetEstimator(LeafEstimator):
         keys: Any = None,
         num_values: int | None = None,
     ) -> None:
-        self.num_vals = whole(num_values if num_vals is None else num_vals, "num_vals", 1)
+        given = either("IntegerBernoulliSet", num_vals=num_vals, num_values=num_values)
+        self.num_vals = whole(given, "num_vals", 1)
         self.min_prob = fraction(min_prob, "min_prob")
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None

@@ -9,11 +9,12 @@ import numpy as np
 
 from mixle.errors import EmptyDataError, RowError
 from mixle.stats.contract import DistributionSampler
-from mixle.stats.domains import integer, nonnegative, probabilities
+from mixle.stats.domains import integer, nonnegative, numbers_of, parts_of, probabilities
 from mixle.stats.enumeration import ranked
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import integer_codes, read_integers
+from mixle.stats.refusals import shown
 
 __all__ = [
     "IntegerCategoricalDistribution",
@@ -147,7 +148,9 @@ class IntegerCategoricalDistribution(LeafDistribution):
     def __init__(self, min_val: int, p_vec: Any, name: str | None = None, keys: Any = None) -> None:
         self.min_val = integer(min_val, "min_val")
         if abs(self.min_val) >= 1 << 53:
-            raise ValueError(f"min_val must be below 2**53 in size, where integers are told apart, not {min_val!r:.80}")
+            raise ValueError(
+                f"min_val must be below 2**53 in size, where integers are told apart, not {shown(min_val)}"
+            )
         self.p_vec = probabilities(p_vec, "p_vec of an IntegerCategorical")
         self.max_val = self.min_val + len(self.p_vec) - 1
         self._finish(name, keys)
@@ -226,8 +229,9 @@ class IntegerCategoricalEstimator(LeafEstimator):
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None
         if suff_stat is not None:
-            low, weights = suff_stat
-            self.suff_stat = (integer(low, "suff_stat"), [nonnegative(w, "suff_stat") for w in weights])
+            low, given = parts_of(suff_stat, "suff_stat", 2)
+            weights = [nonnegative(w, "suff_stat") for w in numbers_of(given, "suff_stat").reshape(-1).tolist()]
+            self.suff_stat = (integer(low, "suff_stat"), weights)
         self.name, self.keys = name, keys
         self.leaf = _IntegerCategorical(self.min_val, self.max_val)
         self._take_prior(prior, pseudo_count is not None or suff_stat is not None)

@@ -11,7 +11,7 @@ from mixle.errors import EmptyDataError
 from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import symmetric, with_ridge, within_bounds
-from mixle.stats.domains import dimension, nonnegative, positive, shape_parameter, vector
+from mixle.stats.domains import dimension, nonnegative, parts_of, positive, shape_parameter, vector
 from mixle.stats.families.student_t import expected_precision, log_student
 from mixle.stats.kinds import MatrixRows, forward_square
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
@@ -158,8 +158,9 @@ class MultivariateStudentTEstimator(LeafEstimator):
         self.dof = positive(dof, "dof")
         self.suff_stat = None
         if suff_stat is not None:
-            loc = vector(suff_stat[0], "suff_stat")
-            self.suff_stat = (loc, symmetric(suff_stat[1], len(loc), "suff_stat"))
+            first, second = parts_of(suff_stat, "suff_stat", 2)
+            loc = vector(first, "suff_stat")
+            self.suff_stat = (loc, symmetric(second, len(loc), "suff_stat"))
         self.dim = len(self.suff_stat[0]) if dim is None and self.suff_stat is not None else dimension(dim)
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.min_ridge = positive(min_ridge, "min_ridge")

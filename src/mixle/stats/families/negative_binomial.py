@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.contract import Column, DistributionSampler
-from mixle.stats.domains import finite, fraction, nonnegative, positive, shape_parameter
+from mixle.stats.domains import finite, fraction, nonnegative, positive, shape_parameter, truth
 from mixle.stats.enumeration import integers
 from mixle.stats.kinds import LOG_ZERO, CodeCounts, CodeLeaf, number_column
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, as_rows, repaired
@@ -180,7 +180,7 @@ class NegativeBinomialEstimator(LeafEstimator):
         self.suff_stat = None if suff_stat is None else fraction(suff_stat, "suff_stat")
         if self.suff_stat == 0.0:
             raise ValueError("suff_stat, a prior p of a NegativeBinomial, must be above 0")
-        self.estimate_r = bool(estimate_r)
+        self.estimate_r = truth(estimate_r, "estimate_r")
         self.threshold = positive(finite(threshold, "threshold"), "threshold")
         self.name, self.keys = name, keys
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle._limits import one_blas_thread
-from mixle.stats.domains import finite, nonnegative, positive
+from mixle.stats.domains import finite, nonnegative, parts_of, positive
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows, repaired
 from mixle.stats.local_sums import LocalLeaf, LocalSums
 from mixle.stats.number_sampler import NumberSampler
@@ -160,7 +160,7 @@ class SkewNormalEstimator(LeafEstimator):
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None
         if suff_stat is not None:
-            mean, variance, third = suff_stat
+            mean, variance, third = parts_of(suff_stat, "suff_stat", 3)
             self.suff_stat = (finite(mean, "suff_stat"), positive(variance, "suff_stat"), finite(third, "suff_stat"))
         self.min_scale = positive(min_scale, "min_scale")
         self.name, self.keys = name, keys

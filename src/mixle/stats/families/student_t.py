@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixle.stats.domains import finite, positive, shape_parameter
+from mixle.stats.domains import finite, positive, shape_parameter, truth
 from mixle.stats.leaf import LeafDistribution, Rows
 from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.scale_mixture import LocationLeaf, ReweightedEstimator, ReweightedSums
@@ -178,7 +178,7 @@ class StudentTEstimator(ReweightedEstimator):
     ) -> None:
         super().__init__(pseudo_count, suff_stat, min_scale, name, keys)
         self.df = positive(df, "df")
-        self.estimate_df = bool(estimate_df)
+        self.estimate_df = truth(estimate_df, "estimate_df")
 
     def _estimate(self, stat: ReweightedSums) -> Any:
         df = self.df

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.stats.domains import finite, nonnegative, positive
+from mixle.stats.domains import finite, nonnegative, parts_of, positive
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, repaired
 from mixle.stats.number_sampler import NumberSampler
 from mixle.stats.reading import read_numbers
@@ -164,8 +164,9 @@ class UniformEstimator(LeafEstimator):
     ) -> None:
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None
-        if suff_stat is not None and None not in suff_stat:
-            self.suff_stat = (finite(suff_stat[0], "suff_stat"), finite(suff_stat[1], "suff_stat"))
+        low, high = (None, None) if suff_stat is None else parts_of(suff_stat, "suff_stat", 2)
+        if low is not None and high is not None:
+            self.suff_stat = (finite(low, "suff_stat"), finite(high, "suff_stat"))
         self.min_width = positive(min_width, "min_width")
         self.name, self.keys = name, keys
 

@@ -13,7 +13,7 @@ from mixle.stats.combinators.null import NullDistribution
 from mixle.stats.contract import SequenceEncodableProbabilityDistribution
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.domains import probabilities
-from mixle.stats.given import law_given, laws_given
+from mixle.stats.given import either, law_given, laws_given
 from mixle.stats.latent.hmm_chain import initial_law, not_built_in, terminal_mask, transition_laws
 from mixle.stats.latent.hmm_decode import decode, smooth
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
@@ -108,11 +108,11 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
         keys: tuple[Any, Any, Any] | None = None,
     ) -> None:
         not_built_in(terminal_values=terminal_values)
-        given = topics if topics is not None else components
+        given = either("HiddenMarkovModel", topics=topics, components=components)
         self.topics = [] if given is None else list(laws_given(given, "HiddenMarkovModel"))
         if not self.topics:
             raise ValueError("a hidden Markov model needs at least one law of an element: pass topics=")
-        self.w = initial_law(weights if w is None else w)
+        self.w = initial_law(either("HiddenMarkovModel", w=w, weights=weights))
         states = len(self.w)
         self.terminal_states = None if terminal_states is None else sorted({int(s) for s in terminal_states})
         self._terminal = terminal_mask(self.terminal_states, states)

@@ -18,7 +18,7 @@ from mixle.stats.contract import (
 from mixle.stats.decomposition import DecompAxis, Decomposition, ReductionOp, axis_of
 from mixle.stats.domains import fraction, nonnegative, probabilities
 from mixle.stats.enumeration import mixed
-from mixle.stats.given import estimators_given, laws_given
+from mixle.stats.given import either, estimators_given, laws_given
 from mixle.stats.keys import has_keys
 from mixle.stats.kinds import log_or_floor
 from mixle.stats.latent.mixture_accumulator import MixtureFactory, split_value
@@ -88,7 +88,7 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         self.components = list(laws_given(components, "Mixture"))
         if not self.components:
             raise ValueError("a mixture needs at least one component")
-        given = w if w is not None else weights
+        given = either("Mixture", w=w, weights=weights)
         self.w = probabilities(
             np.full(len(self.components), 1.0 / len(self.components)) if given is None else given, "w of a Mixture"
         )

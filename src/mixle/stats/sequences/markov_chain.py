@@ -14,9 +14,10 @@ from mixle.stats.combinators.drawing import drawn_lengths
 from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.combinators.ragged import RaggedRows
 from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
-from mixle.stats.domains import nonnegative, probabilities
+from mixle.stats.domains import labels_of, mapping_of, nonnegative, parts_of, probabilities
 from mixle.stats.families.categorical import CategoricalDistribution
 from mixle.stats.given import estimator_given, law_given
+from mixle.stats.refusals import shown
 from mixle.stats.sequences.markov_counts import MarkovChainEncoder, MarkovChainFactory, MarkovChainStatistics
 from mixle.stats.sequences.markov_counts import neighbours as neighbours_of
 from mixle.stats.sequences.paths import check_length_nobs, draw_paths, laws_of_counts
@@ -84,10 +85,10 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
             states.update(dict.fromkeys((label, *row)))
         lost = [label for label in states if label not in transition_map]
         if lost:
-            raise ValueError(f"transition_map has no row for the label {lost[0]!r:.80}; give it one")
+            raise ValueError(f"transition_map has no row for the label {shown(lost[0])}; give it one")
         self.states = tuple(states)
         self.initial_law = _law(init_prob_map, self.states, "init_prob_map")
-        rows = [_law(transition_map[s], self.states, f"the row {s!r:.80} of transition_map") for s in self.states]
+        rows = [_law(transition_map[s], self.states, f"the row {shown(s)} of transition_map") for s in self.states]
         self.transition_laws = np.array(rows).reshape(len(rows), len(rows))
         self.init_prob_map = {s: float(p) for s, p in zip(self.states, self.initial_law, strict=True)}
         self.transition_map = {s: dict(zip(self.states, row, strict=True)) for s, row in self._rows()}
@@ -235,12 +236,15 @@ class MarkovChainEstimator(ParameterEstimator):
         prior: Any = None,
     ) -> None:
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
-        self.levels = None if levels is None else tuple(dict.fromkeys(levels))
+        self.levels = None if levels is None else labels_of(levels, "levels")
         if self.levels == ():
             raise ValueError("levels of a MarkovChain lists no label; leave it out to take the labels of the data")
         self.len_estimator = NullEstimator() if len_estimator is None else estimator_given(len_estimator, "MarkovChain")
         self.name, self.keys = name, keys
-        self.suff_stat = None if suff_stat is None else (dict(suff_stat[0]), dict(suff_stat[1]))
+        self.suff_stat = None
+        if suff_stat is not None:
+            first, second = parts_of(suff_stat, "suff_stat", 2)
+            self.suff_stat = (mapping_of(first, "suff_stat"), mapping_of(second, "suff_stat", "mappings"))
         self.prior = check_label_prior(prior)
         if self.prior is not None and self.pseudo_count:
             raise ValueError("MarkovChain: prior and pseudo_count are two priors; pass one of them")

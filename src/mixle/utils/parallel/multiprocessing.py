@@ -115,9 +115,14 @@ class MPEncodedData(Handle):
 
 def _workers(wanted: Any, rows: int) -> int:
     """Return the number of workers, clipped to 1 ... `rows`."""
-    if isinstance(wanted, bool):
-        raise TypeError(f"num_workers must be a number of processes, not {wanted!r}")
-    count = usable_cpus() if wanted is None else int(wanted)
+    try:
+        count = usable_cpus() if wanted is None else int(wanted)
+    except (TypeError, ValueError, OverflowError):
+        count = None
+    if count is None or isinstance(wanted, (bool, str, bytes)):
+        raise TypeError(
+            f"num_workers must be a number of processes, not {wanted!r:.80}; pass for example num_workers=2"
+        )
     return max(1, min(count, rows))
 
 

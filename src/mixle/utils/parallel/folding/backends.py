@@ -47,16 +47,17 @@ NEEDS = {
 
 def _split_controls(title: str, data: Any, controls: dict[str, Any]) -> dict[str, Any]:
     """Return the controls with those that say how rows are encoded and split reduced to `encoder` and `num_shards`."""
-    from mixle.utils.parallel.folding.inputs import check_engine, check_fits, choose_map
+    from mixle.utils.parallel.folding.encoders import encoder_of_model
+    from mixle.utils.parallel.folding.inputs import check_engine, check_fits, choose_map, row_count
 
     check_engine(title, controls.pop("engine", None), controls.pop("precision", None))
     model = controls.pop("model", None)
     if model is not None and controls.get("encoder") is None:
-        controls["encoder"] = model.dist_to_encoder()
+        controls["encoder"] = encoder_of_model(title, model)
     split = {name: controls.pop(name, None) for name in ("num_chunks", "placement")}
     split["num_shards"] = controls.get("num_shards")
     check_fits(title, split["placement"], controls.pop("force", False))
-    rows = len(data) if hasattr(data, "__len__") and not hasattr(data, "iter_internal_ref_bundles") else 0
+    rows = row_count(data)
     controls["num_shards"] = choose_map(None, rows, **split)
     return controls
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mixle._limits import one_blas_thread
 from mixle.errors import HandleClosed, SupportError
+from mixle.utils.parallel.folding.encoders import check_reading
 from mixle.utils.parallel.folding.faults import closed_error
 from mixle.utils.parallel.folding.fold import GROUP, EStep, fold_log_densities, fold_numbers, fold_results
-from mixle.utils.parallel.folding.inputs import check_probability, check_reading, random_state, warn_user
-from mixle.utils.parallel.folding.mstep import m_step
+from mixle.utils.parallel.folding.inputs import check_probability, random_state, warn_user
+from mixle.utils.parallel.folding.mstep import estimated, m_step
 from mixle.utils.parallel.folding.observed import Observed
 from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold, is_encoded_data_handle
 from mixle.utils.parallel.folding.round import run_round
@@ -206,7 +207,7 @@ class Handle(Observed, RowOutput, EncodedDataHandle):
             with one_blas_thread():
                 results, notes = start_results(self._run, estimator, rng, p, self.num_shards, self._first_row)
                 nobs, value = self._fold(estimator, results)
-                return self._decide("init", lambda: noted(estimator.estimate(nobs, value), notes))
+                return self._decide("init", lambda: noted(estimated(estimator, nobs, value), notes))
 
     def pysp_stream_accumulate(self, estimator: Any, model: Any) -> tuple[float, Any]:
         """Return the folded statistic for streaming or incremental EM, keys tied.

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import BackendError, ContractError, EmptyDataError, ImpossibleEvidenceError
+from mixle.stats.refusals import shown
+from mixle.utils.parallel.folding.encoders import check_instance, encoder_of_model
 from mixle.utils.parallel.folding.refusals import no_rows
 from mixle.utils.parallel.folding.shards import Contiguous, ShardMap, as_shard_map, cut
 from mixle.utils.parallel.folding.transport import Source
@@ -30,6 +32,7 @@ __all__ = [
     "is_cluster_collection",
     "make_source",
     "random_state",
+    "row_count",
     "warn_user",
 ]
 
@@ -39,6 +42,8 @@ def _refusal(data: Any) -> str | None:
     kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
     if data is None:
         return "None is not data: pass a list of rows or an array"
+    if isinstance(data, type):
+        return f"the class {data.__name__} is not data: pass a list of rows or an array"
     if isinstance(data, (str, bytes, bytearray, memoryview)):
         return f"{kind} is one value, not rows: pass [data] or list(data)"
     if isinstance(data, np.matrix):
@@ -76,13 +81,20 @@ def _foreign_refusal(data: Any, kind: str) -> str | None:
     if is_cluster_collection(data):
         return f"{kind} is a collection of a cluster: pass backend= with the name of its framework"
     if hasattr(data, "to_numpy") and hasattr(data, "dtype"):
-        return f"a {kind} is not taken: pass data.tolist()"
+        return f"a {kind} is not taken: pass data.{'tolist' if hasattr(data, 'tolist') else 'to_list'}()"
     if isinstance(data, (set, frozenset)):
         return f"a {kind} has no order: pass sorted(data)"
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         what = "can be read only once" if hasattr(data, "__next__") else "is not a sequence of rows"
         return f"a {kind} {what}: pass list(data)"
     return None
+
+
+def row_count(data: Any) -> int:
+    """Return the number of rows of what tells it without being read, else 0."""
+    if isinstance(data, type) or hasattr(data, "iter_internal_ref_bundles") or getattr(data, "ndim", 1) == 0:
+        return 0
+    return len(data) if hasattr(data, "__len__") else 0
 
 
 def check_rows(data: Any, title: str) -> Any:
@@ -110,14 +122,19 @@ def choose_encoder(title: str, estimator: Any, model: Any, encoder: Any, *, take
     ------
     ValueError
         If none of them is given.
+    TypeError
+        For what is none of them, and for a class in the place of an instance.
     """
     if encoder is not None:
+        check_instance(title, "encoder", encoder, "seq_encode", "model.dist_to_encoder()")
         return encoder
     if model is not None:
-        return model.dist_to_encoder()
+        return encoder_of_model(title, model)
     if estimator is None:
         need = "an encoder, model, or estimator" if takes_model else "an estimator or an explicit encoder"
         raise ContractError(f"{title} requires {need}. Pass estimator=, or a model for one: model.estimator()")
+    if isinstance(estimator, type):
+        check_instance(title, "estimator", estimator, "accumulator_factory", "model.estimator()")
     if hasattr(estimator, "accumulator_factory"):
         return estimator.accumulator_factory().make().acc_to_encoder()
     if hasattr(estimator, "dist_to_encoder"):
@@ -173,6 +190,8 @@ def choose_map(default: ShardMap | None, rows: int, **controls: Any) -> ShardMap
         return as_shard_map(value)
     if given[0] == "num_chunks":
         return Contiguous(check_count(value, "num_chunks"))
+    if not hasattr(value, "shards"):
+        raise TypeError(f"placement is {shown(value)}, no Placement; pass plan(data, estimator=...)")
     sizes = tuple(shard.size for shard in value.shards)
     if sum(sizes) != rows:
         raise ValueError(f"placement covers {sum(sizes)} rows, the data has {rows}: plan(data, ...) again")
@@ -264,18 +283,22 @@ def check_probability(p: Any, name: str = "p") -> float:
     return value
 
 
-def random_state(rng: Any) -> Any:
+def random_state(rng: Any, name: str = "rng") -> Any:
     """Return the RandomState that `rng` is or means.
 
     Parameters
     ----------
     rng : numpy.random.RandomState, int or numpy.random.Generator
         A RandomState is used (and advanced) as it is.
+    name : str
+        What the argument is called, in messages.
 
     Raises
     ------
     TypeError
         For None and anything else.
+    ValueError
+        For an int that is no seed.
     """
     from numpy.random import Generator, RandomState
 
@@ -283,51 +306,20 @@ def random_state(rng: Any) -> Any:
         return rng
     if isinstance(rng, Generator):
         return RandomState(int(rng.integers(2**31)))
-    if not isinstance(rng, (bool, np.bool_)) and hasattr(type(rng), "__index__"):
-        return RandomState(operator.index(rng))
-    raise TypeError(f"rng must be a numpy.random.RandomState, a Generator or an int, not {rng!r}: pass e.g. rng=0")
-
-
-def reading(encoder: Any) -> str | None:
-    """Return what an encoder of this library reads, in words; None for a foreign one."""
-    if not type(encoder).__module__.startswith("mixle."):
-        return None
-    leaf = getattr(encoder, "leaf", None)
-    if leaf is not None:
-        return str(leaf.name)
-    parts = [reading(part) for part in (*getattr(encoder, "encoders", ()), *_child(encoder))]
-    if None in parts:
-        return None
-    name = type(encoder).__name__.removesuffix("Encoder").removesuffix("Data")
-    return f"{name}({', '.join(str(part) for part in parts)})" if parts else name
-
-
-def _child(encoder: Any) -> tuple[Any, ...]:
-    child = getattr(encoder, "encoder", None)
-    return () if child is None else (child,)
+    if not isinstance(rng, (bool, np.bool_, np.ndarray)) and hasattr(type(rng), "__index__"):
+        number = operator.index(rng)
+        if not 0 <= number < 2**32:
+            raise ValueError(f"{name} must be an int from 0 to 2**32 - 1, not {shown(number)}: pass e.g. {name}=0")
+        return RandomState(number)
+    raise TypeError(
+        f"{name} must be a numpy.random.RandomState, a Generator or an int, not {shown(rng)}: pass e.g. {name}=0"
+    )
 
 
 def is_masked(data: Any) -> bool:
     """Return whether `data` is a masked array; numpy's module of them is not loaded for the question."""
     module = sys.modules.get("numpy.ma")
     return module is not None and isinstance(data, module.MaskedArray)
-
-
-def check_reading(encoder: Any, estimator: Any) -> None:
-    """Refuse an estimator whose family reads rows otherwise than they were encoded.
-
-    Raises
-    ------
-    ContractError
-        (a ValueError) naming both.
-    """
-    if encoder is None:
-        return
-    there, wanted = reading(encoder), reading(estimator.accumulator_factory().make().acc_to_encoder())
-    if there is not None and wanted is not None and there != wanted:
-        raise ContractError(
-            f"these rows were encoded for {there}, the estimator reads {wanted}: call encoded_data(rows, estimator)"
-        )
 
 
 def check_precision(title: str, precision: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from mixle._limits import one_blas_thread
 
-__all__ = ["m_step", "m_step_beside"]
+__all__ = ["estimated", "m_step", "m_step_beside"]
 
 
 def m_step(estimator: Any, nobs: float, value: Any, previous: Any = None) -> Any:
@@ -22,10 +22,18 @@ def m_step(estimator: Any, nobs: float, value: Any, previous: Any = None) -> Any
         Model of the E-step.
     """
     with one_blas_thread():
-        model = estimator.estimate(nobs, value)
+        model = estimated(estimator, nobs, value)
         keep_empty = getattr(estimator, "keep_empty", None)
         if keep_empty is not None and previous is not None:
             model = keep_empty(model, previous, value)
+    return model
+
+
+def estimated(estimator: Any, nobs: float, value: Any) -> Any:
+    """Return what an estimator makes of a statistic; TypeError naming it if that is no model."""
+    model = estimator.estimate(nobs, value)
+    if model is None:
+        raise TypeError(f"{type(estimator).__name__}.estimate returned None; it has to return the fitted distribution")
     return model
 
 

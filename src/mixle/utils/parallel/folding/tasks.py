@@ -94,6 +94,8 @@ def _working(task: Accumulate | Score) -> Iterator[None]:
 def check_models(models: Iterable[Any]) -> None:
     """Refuse what cannot score rows."""
     for model in models:
+        if isinstance(model, type):
+            raise TypeError(f"the model is the class {model.__name__}; pass an instance: {model.__name__}(...)")
         if not hasattr(model, "seq_log_density"):
             raise TypeError(f"a {type(model).__name__} has no seq_log_density: pass the model to score")
 

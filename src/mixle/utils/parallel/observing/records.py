@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mixle.stats.refusals import shown
+
 if TYPE_CHECKING:
     from mixle.telemetry import Event, Telemetry
 
@@ -255,8 +257,12 @@ def records_from_events(events: Sequence[Event]) -> list[RankRecord]:
     ValueError, TypeError
         If an ``"em_round"`` event is not the receipt of a rank; the message names its position.
     """
+    if not isinstance(events, Iterable):
+        raise TypeError(f"events is {shown(events)}, no list of Event; pass telemetry.events()")
     records = []
     for position, event in enumerate(events):
+        if not hasattr(event, "kind"):
+            raise TypeError(f"events[{position}] is {shown(event)}, no Event; pass telemetry.events()")
         if event.kind != "em_round":
             continue
         try:
@@ -272,6 +278,8 @@ def records_from_events(events: Sequence[Event]) -> list[RankRecord]:
 
 def checked(records: Iterable[RankRecord]) -> list[RankRecord]:
     """Return the records as a list; refuse what is none, and records of more than one run."""
+    if not isinstance(records, Iterable):
+        raise TypeError(f"records is {shown(records)}, no list of RankRecord; use handle.records")
     found = list(records)
     for position, record in enumerate(found):
         if not isinstance(record, RankRecord):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixle.stats.decomposition import DecompAxis, ReductionOp
 from mixle.utils.parallel.planning.costs import compute_cost, decomposition_of, roles_of, shard_children
-from mixle.utils.parallel.planning.devices import exact_int
+from mixle.utils.parallel.planning.devices import check_resources, exact_int
 from mixle.utils.parallel.planning.partition import partition
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def decompose_model(
     """
     least = exact_int(min_components_per_shard, "min_components_per_shard", 1) or 1
     rows = exact_int(n_data, "n_data", 1, optional=True)
-    devices = resources.devices
+    devices = check_resources(resources).devices
     axis = best_parallel_axis(model, len(devices), allowed_axes=allowed_axes)
     if axis is None or len(devices) < 2:
         why = "no worthwhile shardable axis or single device -> replicate model, data-parallel"

@@ -13,7 +13,7 @@ from mixle.utils.parallel.folding.inputs import check_rows, choose_encoder
 from mixle.utils.parallel.folding.shards import Shard, encode_shard, pick
 from mixle.utils.parallel.folding.tasks import Accumulate, Score
 from mixle.utils.parallel.planning.catalog import CalibrationCatalog, CalibrationRecord, host_kind, keep, workload_name
-from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, exact_int
+from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, check_resources, exact_int
 from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes
 from mixle.utils.parallel.planning.precision import precision_name
 
@@ -82,7 +82,7 @@ def calibrate_resources(
     rows = check_rows(data, "calibrate_resources")
     size = min(exact_int(sample_size, "sample_size", 1) or 1, len(rows))
     runs = exact_int(repeats, "repeats", 1) or 1
-    resources = Resources.single_cpu() if resources is None else resources
+    resources = Resources.single_cpu() if resources is None else check_resources(resources)
     if estimator is None and kind != "score":
         estimator = model.estimator()
     encoder = choose_encoder("calibrate_resources", estimator, model, encoder)

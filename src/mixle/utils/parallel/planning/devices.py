@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from mixle.stats.refusals import shown
 from mixle.utils.parallel.planning.json_text import JsonFile
 from mixle.utils.parallel.planning.precision import precision_name
 
@@ -26,6 +27,13 @@ def exact_int(value: Any, name: str, least: int | None, *, optional: bool = Fals
     if least is not None and number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
     return number
+
+
+def check_resources(resources: Any) -> Any:
+    """Return `resources` if they have devices; TypeError with what to pass otherwise."""
+    if isinstance(resources, type) or not hasattr(resources, "devices"):
+        raise TypeError(f"resources is {shown(resources)}, no Resources; pass for example Resources.local(2)")
+    return resources
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,11 @@ class Resources(JsonFile):
     devices: tuple[DeviceSpec, ...]
 
     def __post_init__(self) -> None:
-        devices = tuple(self.devices)
+        given = self.devices if isinstance(self.devices, Iterable) else (self.devices,)
+        devices = tuple(given)
+        wrong = next((device for device in devices if not isinstance(device, DeviceSpec)), None)
+        if wrong is not None or self.devices is None:
+            raise TypeError(f"devices is a tuple of DeviceSpec, as (DeviceSpec('cpu:0'),); it holds {shown(wrong)}")
         object.__setattr__(self, "devices", devices)
         if not devices:
             raise ValueError("Resources needs at least one device, e.g. Resources.single_cpu()")

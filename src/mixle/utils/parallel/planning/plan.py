@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
 
+from mixle.stats.refusals import shown
 from mixle.utils.parallel.folding.shards import pick
 from mixle.utils.parallel.planning.catalog import CalibrationCatalog, measured_resources
-from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, exact_int
+from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, check_resources, exact_int
 from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes, payload_nbytes
 from mixle.utils.parallel.planning.partition import share
 from mixle.utils.parallel.planning.placement import PIECES, Placement, PlacementShard
@@ -134,7 +136,7 @@ def plan(
     [('cpu:0', 0, 1), ('cpu:1', 1, 3)]
     """
     rows = _check(data, sub_chunks, safety_factor, num_chunks, total_rows)
-    resources = Resources.single_cpu() if resources is None else resources
+    resources = Resources.single_cpu() if resources is None else check_resources(resources)
     if catalog is not None and model is not None:
         resources = measured_resources(resources, catalog, type(model).__name__)
     width = dtype_bytes(precision if precision is not None else resources.devices[0].precision)
@@ -167,14 +169,21 @@ def _with_engine(resources: Resources, engine: Any) -> Resources:
 
 def _check(data: Any, sub_chunks: int, safety_factor: float, num_chunks: int | None, total_rows: int | None) -> int:
     """Return the number of rows to plan for."""
-    if isinstance(sub_chunks, bool) or int(sub_chunks) <= 0:
+    if isinstance(sub_chunks, bool) or (hasattr(type(sub_chunks), "__index__") and sub_chunks <= 0):
         raise ValueError("sub_chunks must be positive.")
-    if not safety_factor > 0:
+    exact_int(sub_chunks, "sub_chunks", 1)
+    if isinstance(safety_factor, bool) or not isinstance(safety_factor, numbers.Real):
+        raise TypeError(f"safety_factor must be a number above 0, not {safety_factor!r:.80}")
+    if not 0 < float(safety_factor) < math.inf:
         raise ValueError("safety_factor must be positive.")
     exact_int(num_chunks, "num_chunks", 1, optional=True)
     total = exact_int(total_rows, "total_rows", 0, optional=True)
     if data is None and num_chunks is None and total is None:
         raise ValueError("plan needs data, or num_chunks, or total_rows")
+    if total is not None and total >= 2**62:
+        raise ValueError(f"total_rows={total} are more rows than can be counted; pass fewer")
+    if data is not None and not hasattr(data, "__len__"):
+        raise TypeError(f"data is {shown(data)}, which has no length; pass a list of rows, or total_rows=")
     if total is not None and data is not None and total < len(data):
         raise ValueError(f"total_rows={total} is less than the {len(data)} rows of the data; leave it out")
     return (0 if data is None else len(data)) if total is None else total

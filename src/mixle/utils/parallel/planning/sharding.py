@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, exact_int
+from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, check_resources, exact_int
 from mixle.utils.parallel.planning.memory import estimate_estimator_stat_nbytes, estimate_model_nbytes
 from mixle.utils.parallel.planning.partition import share
 
@@ -102,7 +102,7 @@ def model_sharding_plan(
         raise ValueError(
             f"min_components_per_shard={least} exceeds the {count} components of the model; pass at most that"
         )
-    devices = _chosen(resources, max(1, min(len(resources.devices), count // least)))
+    devices = _chosen(check_resources(resources), max(1, min(len(resources.devices), count // least)))
     sizes = share([device.throughput for device in devices], count, least)
     parameters = estimate_model_nbytes(model)
     statistics = parameters if estimator is None else estimate_estimator_stat_nbytes(estimator)

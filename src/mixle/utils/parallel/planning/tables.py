@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mixle.utils.parallel.planning.placement import Placement
 
-__all__ = ["human", "placement_html", "placement_table"]
+__all__ = ["human", "placement_html", "placement_table", "scale_of"]
 
 _HEAD = ("device", "rows", "share", "shards", "sub-chunks", "needs", "has", "used")
 _LINES = 20
@@ -27,6 +27,18 @@ def human(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000.0
     raise AssertionError  # pragma: no cover
+
+
+def scale_of(size: float) -> tuple[str, float]:
+    """Return the unit in which a number of bytes is told, and how many bytes it is.
+
+    Examples
+    --------
+    >>> scale_of(10_800.0)
+    ('kB', 1000.0)
+    """
+    unit = human(size).split()[1]
+    return unit, {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]
 
 
 def _rows(placement: Placement) -> list[tuple[str, ...]]:
