@@ -117,7 +117,7 @@ class EncodedData:
         found = _rows_of(host, encoder)
         if found != int(count):
             raise ValueError(
-                f"count={count} does not match the {found} rows of the payload; pass the number that was encoded"
+                f"count={count} does not match the {found} rows of the payload; pass count={found}"
             )
         size = encoded_nbytes(host, encoder)
         return cls(int(count), host, "numpy" if engine is None else engine, size, encoder)
