@@ -116,9 +116,7 @@ class EncodedData:
         host = move_encoded_payload(payload, engine).host_payload
         found = _rows_of(host, encoder)
         if found != int(count):
-            raise ValueError(
-                f"count={count} does not match the {found} rows of the payload; pass count={found}"
-            )
+            raise ValueError(f"count={count} does not match the payload, which has {found} rows; pass count={found}")
         size = encoded_nbytes(host, encoder)
         return cls(int(count), host, "numpy" if engine is None else engine, size, encoder)
 
