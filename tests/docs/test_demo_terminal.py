@@ -36,6 +36,14 @@ def run(words, stdout, **environment):
     )
 
 
+@pytest.fixture(autouse=True)
+def interrupts_are_heard():
+    """Shells start what runs behind them with the interrupt ignored, and so would be what a test starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def read_until(fd, pattern, timeout=120.0):
     """Read from a terminal until `pattern` has come (None: until its end); return all that came."""
     text = ""
