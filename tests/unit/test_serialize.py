@@ -166,3 +166,25 @@ def test_numbers_of_very_many_digits_are_refused_in_words():
     for build in laws:
         with pytest.raises(ValueError, match="not a value of the type int"):
             build(10**5000)
+
+
+DAMAGED = [
+    "no json", "{", "[]", "3", '"a"', "{}", '{"tuple": 3}', '{"map": [[1]]}', '{"map": [[[1], 2]]}', '{"integer": "zz"}',
+    '{"float": "x"}', '{"bytes": "zz"}', '{"datetime": "x"}', '{"numpy": ["x", 3]}', '{"timedelta": ["a"]}',
+    '{"array": [1], "shape": [3], "dtype": "<f8"}', '{"array": [1], "shape": ["a"], "dtype": "O"}',
+    '{"type": "GaussianDistribution", "schema": 1, "mu": 0, "sigma2": -1}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_damaged_json_is_a_serialization_error(text):
+    with pytest.raises(SerializationError, match="pass what to_json|use another copy"):
+        st.GaussianDistribution.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "data", [None, 3, "abc", {"a": 1}, list, object(), np.array(3.0)], ids=lambda d: type(d).__name__
+)
+def test_what_is_no_sequence_of_rows_is_not_encoded(data):
+    with pytest.raises(TypeError, match="seq_encode takes a sequence of rows, not "):
+        st.seq_encode(data, model=st.GaussianDistribution(0.0, 1.0))

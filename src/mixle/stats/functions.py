@@ -91,7 +91,8 @@ def _positive(value: Any, name: str) -> int:
 def _as_rows(data: Any) -> Any:
     if hasattr(data, "itertuples"):
         raise TypeError("seq_encode: a DataFrame is not taken: pass list(data.itertuples(index=False, name=None))")
-    if isinstance(data, (str, bytes, dict)) or data is None:
+    walked = hasattr(data, "__iter__") or hasattr(data, "__getitem__")
+    if isinstance(data, (str, bytes, dict, type)) or getattr(data, "ndim", 1) == 0 or not walked:
         raise TypeError(f"seq_encode takes a sequence of rows, not {type(data).__name__}")
     if hasattr(data, "to_numpy") and not isinstance(data, np.ndarray):
         return data.tolist() if hasattr(data, "tolist") else list(data)

@@ -140,12 +140,20 @@ class Serializable:
         Raises
         ------
         SerializationError
-            If `payload` names an unknown type, another schema, or a type that is not a `cls`.
+            If `payload` names an unknown type, another schema, or a type that is not a `cls`, or is damaged.
         """
-        built = from_plain(payload)
+        try:
+            built = from_plain(payload)
+        except SerializationError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise SerializationError(f"damaged JSON of a {cls.__name__}: {error}; use another copy") from error
         if not isinstance(built, cls):
             found = type(built).__name__
-            raise SerializationError(f"expected a {cls.__name__}, found a {found}; use {found}.from_dict")
+            what = (
+                f"use {found}.from_dict" if isinstance(built, Serializable) else "pass what to_json or to_dict returned"
+            )
+            raise SerializationError(f"expected a {cls.__name__}, found a {found}; {what}")
         return built
 
     def to_json(self, **kwargs: Any) -> str:
@@ -156,10 +164,14 @@ class Serializable:
 
     @classmethod
     def from_json(cls, text: str) -> Any:
-        """Build an object from what `to_json` returned."""
+        """Build an object from what `to_json` returned; errors as of `from_dict`."""
         import json
 
-        return cls.from_dict(json.loads(text))
+        try:
+            payload = json.loads(text)
+        except ValueError as error:
+            raise SerializationError(f"the text is no JSON ({error}); pass what to_json returned") from error
+        return cls.from_dict(payload)
 
 
 def _text(value: Any) -> str:
