@@ -169,8 +169,8 @@ def test_numbers_of_very_many_digits_are_refused_in_words():
 
 
 DAMAGED = [
-    "no json", "{", "[]", "3", '"a"', "{}", '{"tuple": 3}', '{"map": [[1]]}', '{"map": [[[1], 2]]}', '{"integer": "zz"}',
-    '{"float": "x"}', '{"bytes": "zz"}', '{"datetime": "x"}', '{"numpy": ["x", 3]}', '{"timedelta": ["a"]}',
+    "no json", "{", "[]", "3", '"a"', '{"tuple": 3}', '{"map": [[1]]}', '{"map": [[[1], 2]]}', '{"integer": "zz"}',
+    "{}", '{"float": "x"}', '{"bytes": "zz"}', '{"datetime": "x"}', '{"numpy": ["x", 3]}', '{"timedelta": ["a"]}',
     '{"array": [1], "shape": [3], "dtype": "<f8"}', '{"array": [1], "shape": ["a"], "dtype": "O"}',
     '{"type": "GaussianDistribution", "schema": 1, "mu": 0, "sigma2": -1}',
 ]  # fmt: skip
@@ -178,7 +178,7 @@ DAMAGED = [
 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_damaged_json_is_a_serialization_error(text):
-    with pytest.raises(SerializationError, match="pass what to_json|use another copy"):
+    with pytest.raises(SerializationError, match=r"pass what to_json|use another copy"):
         st.GaussianDistribution.from_json(text)
 
 
