@@ -119,7 +119,7 @@ def coverage(session: nox.Session) -> None:
     session.install("coverage>=7.10")
     session.run("coverage", "erase")
     tests = session.posargs or ["-n", "logical", "-m", "not bench and not engines"]
-    session.run("coverage", "run", "-m", "pytest", *tests)
+    session.run("coverage", "run", "-m", "pytest", *tests, env={"PYTHONPATH": str(Path("tests/measured").resolve())})
     session.run("coverage", "combine", "--quiet")
     session.run("coverage", "report")
     if not session.posargs:
