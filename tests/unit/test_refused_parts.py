@@ -14,6 +14,7 @@ from mixle.errors import EmptyDataError, RowError, SerializationError, SupportEr
 from mixle.inference import schedules
 from models import MODELS
 from mixle.stats import serialize
+from mixle.stats.table import Table
 from mixle.stats.tails import tails_of
 
 NORMAL, NEARLY_ZERO = st.GaussianDistribution(0.0, 1.0), st.PoissonDistribution(1e-9)
@@ -29,7 +30,17 @@ def accumulator_of(estimator, *rows):
 
 
 def without_rows(estimator):
-    return estimator.estimate(None, accumulator_of(estimator).value())
+    return fitted(estimator)
+
+
+def fitted(estimator, *rows):
+    return estimator.estimate(None, accumulator_of(estimator, *rows).value())
+
+
+class Nameless(st.GaussianDistribution):
+    """A law that does not say what its arguments are."""
+
+    _fields = _keyword_fields = ()
 
 
 def from_statistic_of(reader, writer, *rows):
@@ -183,15 +194,6 @@ def from_statistic_of(reader, writer, *rows):
         ),
         (
             lambda: (
-                st.HiddenMarkovModelDistribution([NORMAL] * 2, [1.0, 0.0], np.eye(2), terminal_states={1})
-                .sampler(1)
-                .sample()
-            ),
-            ValueError,
-            "no terminal state was reached in .* give a way to one more weight, or use len_dist=",
-        ),
-        (
-            lambda: (
                 st.IntegerMarkovChainDistribution(
                     2,
                     [HALF] * 4,
@@ -217,6 +219,40 @@ def from_statistic_of(reader, writer, *rows):
             lambda: tails_of(st.VonMisesDistribution(0.0, 1.0)),
             TypeError,
             "of VonMisesDistribution is not known here; known are those of Beta, ",
+        ),
+        (
+            lambda: fitted(st.IntegerCategoricalEstimator(), 0, 10**9),
+            ValueError,
+            "too wide for a table; use Categorical",
+        ),
+        (lambda: Nameless(0.0, 1.0).to_dict(), SerializationError, "no JSON form; give it _fields, the names of its a"),
+        (lambda: st.BetaEstimator(1.0, [1.0]), ValueError, r"suff_stat must have 2 numbers, is \[1.0\]"),
+        (
+            lambda: Table([[1], [1, 2]], ["a", "b"]),
+            ValueError,
+            r"columns differ in length \('a': 1, 'b': 2\); every column has one value per row",
+        ),
+        (
+            lambda: fitted(st.CategoricalEstimator(prior=st.DirichletDistribution([1.0] * 3)), "a", "b"),
+            ValueError,
+            "a Dirichlet prior of 3 entries does not fit 2 labels; DictDirichletDistribution names them",
+        ),
+        (
+            lambda: without_rows(st.DiagonalGaussianEstimator(prior=st.NormalGammaDistribution(0.0, 1.0, 1.0, 1.0))),
+            EmptyDataError,
+            "DiagonalGaussian: without rows the dimension is unknown; pass dim=",
+        ),
+        (
+            lambda: from_statistic_of(st.MarkovChainEstimator(levels=["a"]), st.MarkovChainEstimator(), ["a", "c"]),
+            ValueError,
+            "the statistic holds the label 'c', none of the levels; add it to levels=",
+        ),
+        (
+            lambda: st.MixtureDistribution([st.DiagonalGaussianDistribution([0.0] * 3, [1.0] * 3)] * 2).seq_log_density(
+                accumulator_of(st.DiagonalGaussianEstimator()).acc_to_encoder().seq_encode(np.ones((4, 2)))
+            ),
+            ValueError,
+            "the model has 3 columns, the rows have 2; pass rows of the model's width",
         ),
         (lambda: without_rows(st.ProbabilisticPCAEstimator(1)), EmptyDataError, "dimension is unknown; pass dim="),
         (
@@ -378,3 +414,29 @@ def test_a_value_of_no_probability_names_its_row_and_field_before_there_is_a_mod
             accumulator.start(rows, np.zeros(2), (None,) * 4, 1.0)
     assert caught.value.row == 1
     assert fields is None or caught.value.fields == fields
+
+
+@pytest.mark.parametrize(("bad", "fields"), [([1.0, -1.0], (1,)), ([], ("length",))])
+def test_sequences_that_are_added_to_several_statistics_at_once_name_what_they_refuse(bad, fields):
+    law, estimator = st.GammaDistribution(1.0, 1.0), st.GammaEstimator()
+    made = [accumulator_of(st.SequenceEstimator(estimator, estimator)) for _ in range(2)]
+    rows = made[0].acc_to_encoder().seq_encode([[1.0], bad])
+    with pytest.raises(SupportError) as caught:
+        type(made[0]).seq_update_all(made, rows, np.ones((2, 2)), [st.SequenceDistribution(law, law)] * 2)
+    assert (caught.value.row, caught.value.fields) == (1, fields)
+
+
+def test_first_values_of_no_probability_are_told_as_such():
+    first = st.SequenceEstimator(st.GammaEstimator())
+    accumulator = accumulator_of(st.IntegerMarkovChainEstimator(2, 1, init_estimator=first))
+    rows = accumulator.acc_to_encoder().seq_encode([[1, 1], [0, 1]])
+    with pytest.raises(SupportError) as caught:
+        accumulator.seq_update(rows, np.ones(2), None)
+    assert (caught.value.row, caught.value.fields) == (1, ("first values", 0))
+
+
+def test_a_terminal_state_that_is_not_reached_is_told_with_what_ends_a_sequence(monkeypatch):
+    monkeypatch.setattr("mixle.stats.latent.hmm_sampler.PATIENCE", 1000)
+    law = st.HiddenMarkovModelDistribution([NORMAL] * 2, [1.0, 0.0], np.eye(2), terminal_states={1})
+    with pytest.raises(ValueError, match="reached in 1000 steps; give a way to one more weight, or use len_dist="):
+        law.sampler(1).sample()
