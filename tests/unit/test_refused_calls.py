@@ -10,7 +10,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mixle.errors import BackendError, CheckpointError, ContractError, EmptyDataError, RowError
+from mixle.cli.page_file import write_page
+from mixle.cli.runs import read_run
+from mixle.cli.screen import Screen
+from mixle.errors import (
+    BackendError,
+    CheckpointError,
+    ContractError,
+    EmptyDataError,
+    KeyValidationError,
+    RecordsError,
+    RowError,
+    SerializationError,
+    SupportError,
+)
 from mixle.inference import bootstrap, impute, initialize, optimize, seq_estimate
 from mixle.inference.checkpoint_file import CheckpointFile
 from mixle.inference.streaming import StreamingEstimator
@@ -18,17 +31,22 @@ from mixle.stats import (
     BinomialDistribution,
     BinomialEstimator,
     CompositeDistribution,
+    GammaEstimator,
     GaussianDistribution,
     MixtureDistribution,
     PoissonDistribution,
     PoissonEstimator,
     RecordDistribution,
+    register_model,
 )
+from mixle.stats.stacking.lanes import each, lanes
 from mixle.testing import ChaosPlan
 from mixle.testing.backends import backends_of
 from mixle.utils.parallel.folding.registry import register_encoded_data_backend
 from mixle.utils.parallel.planner import encoded_data
+from mixle.utils.parallel.planning.json_text import write_text
 
+ONE = PoissonDistribution(1.0)
 COUNTS = [1, 2, 3, 2, 4, 1, 0, 2]
 DELAYED = SimpleNamespace(__dask_graph__=lambda: None)
 PAIRS = MixtureDistribution([CompositeDistribution((GaussianDistribution(m, 1.0),) * 2) for m in (0.0, 5.0)])
@@ -64,9 +82,44 @@ class Foreign:
         return 0.0, None
 
 
+class ForeignRows(Foreign):
+    def __len__(self):
+        return 3
+
+
+@register_model
+class Growing(PoissonDistribution):
+    """What its JSON makes is another model."""
+
+    def __init__(self, lam, name=None, keys=None):
+        super().__init__(2.0 * lam, name, keys)
+
+
+class GrowingEstimator(PoissonEstimator):
+    def estimate(self, nobs, suff_stat):
+        return Growing(super().estimate(nobs, suff_stat).lam)
+
+
+class Keyless:
+    """An accumulator that no keys can tie, and its factory."""
+
+    def make(self):
+        return self
+
+
+class KeylessEstimator(PoissonEstimator):
+    def accumulator_factory(self):
+        return Keyless()
+
+
 def checkpoint_of(folder, body):
     CheckpointFile(folder / "fit").write(body)
     return optimize(COUNTS, PoissonEstimator(), checkpoint=folder / "fit")
+
+
+def standing(folder):
+    (folder / "t.html").touch()
+    return folder / "t.html"
 
 
 def on_foreign_backend(_folder):
@@ -96,10 +149,42 @@ CALLS = {
         CheckpointError,
         "is of another version; move it away",
     ),
-    "acceleration of a foreign handle": (
-        lambda _: optimize(None, PoissonEstimator(), enc_data=Foreign(None, None), strategy="squarem"),
+    "a handle without rows": (
+        lambda _: optimize(None, PoissonEstimator(), enc_data=Foreign(None, None)),
         EmptyDataError,
         "enc_data has no rows; pass at least one",
+    ),
+    "acceleration of a foreign handle": (
+        lambda _: optimize(
+            None, PoissonEstimator(), enc_data=ForeignRows(None, None), prev_estimate=ONE, strategy="squarem"
+        ),
+        ValueError,
+        r"needs a handle of this library: encoded_data\(rows, estimator, ...\)",
+    ),
+    "a checkpoint of what JSON does not hold": (
+        lambda folder: optimize(COUNTS, GrowingEstimator(), checkpoint=folder / "fit"),
+        SerializationError,
+        "needs a model that JSON holds exactly; Growing comes back as another one",
+    ),
+    "keys that nothing ties": (
+        lambda _: optimize(COUNTS, KeylessEstimator(keys="a")),
+        KeyValidationError,
+        "KeylessEstimator has keys, but its accumulator has no key_merge; it needs one",
+    ),
+    "a stream that cannot begin": (
+        lambda _: StreamingEstimator(GammaEstimator(), init_p=1.0).update([-1.0, -2.0]),
+        SupportError,
+        "Row 0 .Gamma.: the value is outside the numbers > 0; leave the row out",
+    ),
+    "a file that stands": (
+        lambda folder: write_page([], "t", standing(folder), Screen(None)),
+        RecordsError,
+        "cannot be written: File exists; name another",
+    ),
+    "a name that is too long": (
+        lambda folder: read_run(str(folder / ("n" * 300))),
+        RecordsError,
+        "cannot be read: File name too long; make it readable",
     ),
     "other columns": (
         lambda _: impute(RECORDS, pd.DataFrame({"a": ["x"], "c": [2.0]})),
@@ -169,3 +254,24 @@ def test_without_a_package_the_error_says_what_to_install(package, code, hint, t
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert hint in done.stdout
+
+
+def test_a_text_that_cannot_be_written_leaves_what_was_there(tmp_path):
+    place = tmp_path / "plan.json"
+    write_text(place, "before")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(place, "\ud800")
+    assert place.read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_the_first_error_of_several_threads_is_raised_after_all_have_ended():
+    ended = []
+
+    def fail(part):
+        ended.append(part)
+        raise LookupError(part)
+
+    with lanes(2), pytest.raises(LookupError, match="0"):
+        each(fail, [0, 1])
+    assert sorted(ended) == [0, 1]
