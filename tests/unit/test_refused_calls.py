@@ -42,7 +42,7 @@ from mixle.stats import (
 from mixle.stats.stacking.lanes import each, lanes
 from mixle.testing import ChaosPlan
 from mixle.testing.backends import backends_of
-from mixle.utils.parallel.folding.registry import register_encoded_data_backend
+from mixle.utils.parallel import planner
 from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.planning.json_text import write_text
 
@@ -123,8 +123,11 @@ def standing(folder):
 
 
 def on_foreign_backend(_folder):
-    register_encoded_data_backend("foreign", Foreign)
-    return bootstrap(PoissonEstimator(), COUNTS, B=2, backend="foreign")
+    planner.register_encoded_data_backend("foreign", Foreign)
+    try:
+        return bootstrap(PoissonEstimator(), COUNTS, B=2, backend="foreign")
+    finally:
+        planner._ENCODED_DATA_BACKENDS.pop("foreign")
 
 
 def streamed(_folder):
