@@ -15,9 +15,7 @@ from pathlib import Path
 import coverage
 
 #: Modules that the tests of engines run.
-ENGINES = ("transports/dask/", "transports/futures/", "transports/mpi/", "transports/ray/", "transports/spark/")
-ENGINES += ("utils/parallel/mpi.py",)
-#: What is raised once more by a function that tidies up first: no test can bring about every place of it.
+ENGINES = ("transports/dask/", "transports/mpi/", "transports/ray/", "transports/spark/", "utils/parallel/mpi.py")
 AGAIN = "raises what it met again, after it has tidied up"
 #: Functions whose errors no test has to reach, and why.
 UNREACHED: dict[str, str] = {}
