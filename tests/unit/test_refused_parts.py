@@ -14,6 +14,8 @@ from mixle.errors import EmptyDataError, RowError, SerializationError, SupportEr
 from mixle.inference import schedules
 from models import MODELS
 from mixle.stats import serialize
+from mixle.stats.combinators.fields import FieldsEncoder
+from mixle.stats.contract import DataSequenceEncoder
 from mixle.stats.table import Table
 from mixle.stats.tails import tails_of
 
@@ -35,6 +37,13 @@ def without_rows(estimator):
 
 def fitted(estimator, *rows):
     return estimator.estimate(None, accumulator_of(estimator, *rows).value())
+
+
+class Uncounted(DataSequenceEncoder):
+    """An encoder of the least kind."""
+
+    def seq_encode(self, rows):
+        return rows
 
 
 class Nameless(st.GaussianDistribution):
@@ -224,6 +233,16 @@ def from_statistic_of(reader, writer, *rows):
             lambda: fitted(st.IntegerCategoricalEstimator(), 0, 10**9),
             ValueError,
             "too wide for a table; use Categorical",
+        ),
+        (
+            lambda: accumulator_of(st.HiddenMarkovEstimator([GAUSSIAN] * 2)).acc_to_encoder().seq_encode([[1.0], {2}]),
+            RowError,
+            r"Row 1 \(Sequence\): \{2\} is not a sequence of elements; pass a list",
+        ),
+        (
+            lambda: FieldsEncoder([Uncounted()]).row_count((None,)),
+            NotImplementedError,
+            "no field of this payload tells its number of rows",
         ),
         (lambda: Nameless(0.0, 1.0).to_dict(), SerializationError, "no JSON form; give it _fields, the names of its a"),
         (lambda: st.BetaEstimator(1.0, [1.0]), ValueError, r"suff_stat must have 2 numbers, is \[1.0\]"),
@@ -424,6 +443,16 @@ def test_sequences_that_are_added_to_several_statistics_at_once_name_what_they_r
     with pytest.raises(SupportError) as caught:
         type(made[0]).seq_update_all(made, rows, np.ones((2, 2)), [st.SequenceDistribution(law, law)] * 2)
     assert (caught.value.row, caught.value.fields) == (1, fields)
+
+
+def test_a_wrapped_part_that_starts_from_centres_names_the_row_among_all():
+    inner = st.CompositeEstimator((st.MixtureEstimator([GAUSSIAN] * 2), st.GammaEstimator()))
+    accumulator = accumulator_of(st.OptionalEstimator(inner))
+    rows = accumulator.acc_to_encoder().seq_encode([None, (1.0, 2.0), (3.0, 1.0), (2.0, -1.0)])
+    centres = inner.seed_start(accumulator.acc_to_encoder().columns(rows, 0, 4), np.random.RandomState(1))
+    with pytest.raises(SupportError) as caught:
+        accumulator.start(rows, np.zeros(4), centres, 1.0)
+    assert (caught.value.row, caught.value.fields) == (3, (1,))
 
 
 def test_first_values_of_no_probability_are_told_as_such():
