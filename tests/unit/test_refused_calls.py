@@ -43,6 +43,7 @@ from mixle.stats.stacking.lanes import each, lanes
 from mixle.testing import ChaosPlan
 from mixle.testing.backends import backends_of
 from mixle.utils.parallel import planner
+from mixle.utils.parallel.model_parallel import ModelParallelEstimator
 from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.planning.json_text import write_text
 
@@ -257,6 +258,13 @@ def test_without_a_package_the_error_says_what_to_install(package, code, hint, t
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert hint in done.stdout
+
+
+def test_a_wrapper_has_what_it_wraps_and_nothing_of_the_language():
+    estimator = ModelParallelEstimator(PoissonEstimator(2.0), 2)
+    assert estimator.pseudo_count == 2.0
+    with pytest.raises(AttributeError, match="ModelParallelEstimator has no __nothing__"):
+        estimator.__nothing__  # noqa: B018
 
 
 def test_a_text_that_cannot_be_written_leaves_what_was_there(tmp_path):

@@ -412,7 +412,7 @@ PARTS = {
 }
 
 
-#: What wraps one law starts from centres only if that law has some; sequences never do.
+#: What wraps one law starts from centres only if that law has some.
 CHILD_STARTS = {("optional", "start"), ("weighted", "start"), ("sequence", "start")}
 
 
@@ -445,14 +445,22 @@ def test_sequences_that_are_added_to_several_statistics_at_once_name_what_they_r
     assert (caught.value.row, caught.value.fields) == (1, fields)
 
 
-def test_a_wrapped_part_that_starts_from_centres_names_the_row_among_all():
-    inner = st.CompositeEstimator((st.MixtureEstimator([GAUSSIAN] * 2), st.GammaEstimator()))
-    accumulator = accumulator_of(st.OptionalEstimator(inner))
-    rows = accumulator.acc_to_encoder().seq_encode([None, (1.0, 2.0), (3.0, 1.0), (2.0, -1.0)])
-    centres = inner.seed_start(accumulator.acc_to_encoder().columns(rows, 0, 4), np.random.RandomState(1))
+@pytest.mark.parametrize(
+    ("kind", "rows", "fields"),
+    [
+        (st.OptionalEstimator, [None, (1.0, 2.0), (3.0, 1.0), (2.0, -1.0)], (1,)),
+        (st.SequenceEstimator, [[], [(1.0, 2.0)], [(3.0, 1.0)], [(1.0, 1.0), (2.0, -1.0)]], (1, 1)),
+    ],
+)
+def test_a_wrapped_law_that_starts_from_centres_names_the_row_among_all(kind, rows, fields):
+    estimator = kind(st.CompositeEstimator((st.MixtureEstimator([GAUSSIAN] * 2), st.GammaEstimator())))
+    accumulator = accumulator_of(estimator)
+    encoder = accumulator.acc_to_encoder()
+    encoded, generator = encoder.seq_encode(rows), np.random.RandomState(1)
+    centres = estimator.seed_start(encoder.columns(encoded, 0, 4), generator)
     with pytest.raises(SupportError) as caught:
-        accumulator.start(rows, np.zeros(4), centres, 1.0)
-    assert (caught.value.row, caught.value.fields) == (3, (1,))
+        accumulator.start(encoded, np.zeros(4), centres, 1.0)
+    assert (caught.value.row, caught.value.fields) == (3, fields)
 
 
 def test_first_values_of_no_probability_are_told_as_such():
