@@ -12,12 +12,12 @@ import pytest
 import mixle.stats as st
 from mixle.errors import EmptyDataError, RowError, SerializationError, SupportError
 from mixle.inference import schedules
-from models import MODELS
 from mixle.stats import serialize
 from mixle.stats.combinators.fields import FieldsEncoder
 from mixle.stats.contract import DataSequenceEncoder
 from mixle.stats.table import Table
 from mixle.stats.tails import tails_of
+from models import MODELS
 
 NORMAL, NEARLY_ZERO = st.GaussianDistribution(0.0, 1.0), st.PoissonDistribution(1e-9)
 GAUSSIAN, WORD = st.GaussianEstimator(), st.CategoricalEstimator()
@@ -245,7 +245,7 @@ def from_statistic_of(reader, writer, *rows):
             "no field of this payload tells its number of rows",
         ),
         (lambda: Nameless(0.0, 1.0).to_dict(), SerializationError, "no JSON form; give it _fields, the names of its a"),
-        (lambda: st.BetaEstimator(1.0, [1.0]), ValueError, r"suff_stat must have 2 numbers, is \[1.0\]"),
+        (lambda: st.BetaEstimator(1.0, [1.0]), ValueError, r"suff_stat must be a tuple of 2 values, not \[1.0\]"),
         (
             lambda: Table([[1], [1, 2]], ["a", "b"]),
             ValueError,
@@ -366,6 +366,8 @@ def test_every_sampler_refuses_what_is_no_size_and_what_is_no_seed(name):
         return  # a law that cannot be drawn from
     assert len(law.sampler(1).sample(np.int64(3))) == 3
     assert len(law.sampler(1).sample(0)) == 0
+
+
 #: Estimators of rows with a length, one row that each takes, and a law of lengths that reads no numbers.
 LENGTHS = {
     "sequence": (lambda law: st.SequenceEstimator(GAUSSIAN, law), [1.0, 2.0]),
