@@ -34,11 +34,15 @@ class Anything(Numbers):
         return list(rows)
 
 
+def leave(code):
+    os._exit(code)
+
+
 class DieWhenUnpickled:
     """An encoder that ends the worker that reads it."""
 
     def __reduce__(self):
-        return os._exit, (9,)
+        return leave, (9,)
 
 
 class Deadly(Numbers):

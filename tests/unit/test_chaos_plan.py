@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from mixle.errors import BackendError, TaskError
 from mixle.testing import ChaosPlan
 from mixle.testing.fault import KINDS, POINTS
 from mixle.testing.ledger import Ledger
+from mixle.testing.strikes import signal_of, strike
 from mixle.utils.parallel.folding.tasks import Accumulate
 from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.policies.audit import Audit
@@ -270,3 +274,15 @@ def test_points_are_in_the_order_of_a_fit():
     assert POINTS[0] == "start"
     assert POINTS[-1] == "close"
     assert all(set(points) <= set(POINTS) for points in KINDS.values())
+
+
+def test_a_fault_that_would_end_the_driver_is_refused_there():
+    (fault,) = ChaosPlan().kill(worker=0).faults
+    with pytest.raises(BackendError, match=r"would end the driver, whose own process .*; use backend='mp'"):
+        strike(fault, os.getpid())
+
+
+def test_a_signal_that_a_platform_lacks_is_told_with_what_it_has(monkeypatch):
+    monkeypatch.delattr(signal, "SIGSTOP")
+    with pytest.raises(BackendError, match=r"\.stop needs SIGSTOP, which this platform lacks; use \.exit\(1\)"):
+        signal_of("stop")

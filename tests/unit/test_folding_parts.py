@@ -168,6 +168,28 @@ class Stubborn(Exception):
         self.two = two
 
 
+class Strict(Exception):
+    """Is not even made without all of its arguments."""
+
+    def __new__(cls, one, *, two):
+        return super().__new__(cls, one)
+
+    def __init__(self, one, *, two):
+        super().__init__(one)
+
+
+class SingleUse(Exception):
+    """Is made once."""
+
+    made = 0
+
+    def __new__(cls, *args):
+        cls.made += 1
+        if cls.made > 1:
+            raise ArithmeticError("once only")
+        return super().__new__(cls, *args)
+
+
 class Renamed(Exception):
     """Comes back from its pickle as something else."""
 
@@ -194,7 +216,9 @@ class Holding(OSError):
         self.depth, self.lock = depth, Lock()
 
 
-@pytest.mark.parametrize("error", [Renamed("x"), Stubborn(1, two=2), Holding(1, "far", depth=7), ValueError(Lock())])
+@pytest.mark.parametrize(
+    "error", [Renamed("x"), Stubborn(1, two=2), Strict(1, two=2), Holding(1, "far", depth=7), ValueError(Lock())]
+)
 def test_an_error_that_its_pickle_does_not_carry_comes_in_its_own_type(error):
     fault = fault_of(error)
     told = surface(fault, shard=4, worker=1)
@@ -205,6 +229,13 @@ def test_an_error_that_its_pickle_does_not_carry_comes_in_its_own_type(error):
     assert not hasattr(told, "lock")
     again = pickle.loads(pickle.dumps(told))
     assert (isinstance(again, type(error)), str(again)) == (True, str(told))
+
+
+def test_an_error_that_nothing_makes_again_travels_as_text():
+    fault = fault_of(SingleUse("only here"))
+    assert fault.pickled is None
+    told = surface(fault, shard=4, worker=1)
+    assert (type(told).__mro__[1], str(told)) == (TaskError, "shard 4: SingleUse: only here")
 
 
 def test_an_exit_travels_as_text():

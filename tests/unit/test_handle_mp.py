@@ -1,6 +1,7 @@
 """MPEncodedData: a recipe over the process transport, with the bits of every other handle."""
 
 import os
+import sys
 import threading
 import time
 
@@ -8,12 +9,13 @@ import numpy as np
 import pytest
 from fold_support import SHARDS, PlainEncoder, PlainEstimator, PlainModel, fitted_bits, numbers
 
-from mixle.errors import HandleClosed, RowError
+from mixle.errors import BackendError, HandleClosed, RowError
 from mixle.stats import seq_log_density
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.multiprocessing import MPEncodedData
 from mixle.utils.parallel.planner import LocalEncodedData, encoded_data, plan
 from mixle.utils.parallel.resilient_em import ResilientMPEncodedData
+from mixle.utils.parallel.transports.process.transport import ProcessTransport
 
 ROWS = numbers()
 
@@ -78,6 +80,22 @@ def test_a_closed_pool_says_so():
     assert len(handle) == 103
     with pytest.raises(HandleClosed, match="this parallel encoded-data handle is closed: update cannot be served"):
         handle.pysp_seq_estimate(PlainEstimator(), None)
+
+
+def test_a_transport_that_cannot_be_is_refused(monkeypatch):
+    with pytest.raises(BackendError, match="start_method must be 'launcher' or 'spawn', not 'fork'"):
+        ProcessTransport(2, start_method="fork")
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(RuntimeError, match=r"sys\.executable is empty: set it, or use backend='local'"):
+        MPEncodedData(ROWS, PlainEstimator(), num_workers=2)
+
+
+def test_a_closed_worker_has_no_descriptor_to_wait_for():
+    with MPEncodedData(ROWS, PlainEstimator(), num_workers=2) as handle:
+        process = handle.transport.process(0)
+        assert process.sentinel >= 0
+    with pytest.raises(ValueError, match=r"is closed; ask is_alive\(\) first"):
+        process.sentinel  # noqa: B018
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

@@ -161,3 +161,20 @@ def test_tied_weights_of_joint_and_hierarchical_mixtures_are_pooled():
         assert read(first).tobytes() == read(second).tobytes()
         whole = model.estimator.estimate(240.0, statistic(model.estimator, model.rows, model=model.dist))
         assert read(first) == pytest.approx(read(whole), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("shares", "least", "wanted"),
+    [
+        ([0.97, 0.02, 0.01], 0.05, [0.9, 0.05, 0.05]),
+        ([0.55, 0.26, 0.19], 0.25, [0.5, 0.25, 0.25]),  # what pays for the third would leave the second too little
+        ([0.5, 0.3, 0.2], 0.2, [0.5, 0.3, 0.2]),
+        ([1.0, 0.0, 0.0], 1.0 / 3.0, [1.0 / 3.0] * 3),
+    ],
+)
+def test_no_weight_is_below_the_least(shares, least, wanted):
+    estimator = st.MixtureEstimator([st.PoissonEstimator()] * 3, w_min=least)
+    child = st.PoissonEstimator().accumulator_factory().make()
+    child.update(2, 1.0, None)
+    fitted = estimator.estimate(None, (np.array(shares) * 100.0, (child.value(),) * 3))
+    assert np.allclose(fitted.w, wanted, rtol=1e-12, atol=0.0)

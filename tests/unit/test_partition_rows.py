@@ -17,7 +17,7 @@ from bits import bits
 from mixle.errors import EmptyDataError, MissingPackage
 from mixle.stats.label_column import LabelColumn
 from mixle.stats.table import Table
-from mixle.utils.parallel.folding.columns import column_values, is_series, partition_rows
+from mixle.utils.parallel.folding.columns import _arrow_values, column_values, is_series, partition_rows
 from mixle.utils.parallel.folding.parquet import parquet_parts
 from mixle.utils.parallel.folding.shards import encode_shard
 
@@ -269,3 +269,8 @@ def test_without_pyarrow_the_line_to_type_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingPackage, match=r'^reading Parquet needs pyarrow\. Install: pip install "pyarrow>=16"$'):
         parquet_parts(path)
+
+
+def test_a_column_of_lists_of_text_is_no_column_of_labels():
+    column = pa.chunked_array([[["tea"], ["tea", "milk"]]])
+    assert _arrow_values(column) == [["tea"], ["tea", "milk"]]

@@ -513,3 +513,10 @@ def test_a_record_of_a_foreign_module_is_not_imported():
     module._records_by_name.pop("mixle.no_such_module.Sneaky")
     with pytest.raises(PayloadError, match="not registered"):
         decode(frame)
+
+
+def test_more_shapes_than_are_remembered_are_written_and_read_alike():
+    for size in range(payload.REMEMBERED + 2):
+        array = np.arange(size, dtype=np.int16)
+        assert np.array_equal(decode(encode_bytes(array)), array)
+    assert len(payload._heads) <= payload.REMEMBERED

@@ -118,14 +118,15 @@ def test_an_interrupt_leaves_a_clean_line(monkeypatch):
     assert terminal.getvalue().endswith("\n")
 
 
-def test_an_error_ends_the_line_and_comes_through(monkeypatch):
+@pytest.mark.parametrize("error", [LookupError, SystemExit])
+def test_an_error_ends_the_line_and_comes_through(error, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
 
     def fail(step):
-        raise LookupError(step.iter)
+        raise error(step.iter)
 
-    with pytest.raises(LookupError):
+    with pytest.raises(error):
         optimize(ROWS, mixture(), progress=True, on_step=fail)
     assert terminal.getvalue().endswith("\n")
 

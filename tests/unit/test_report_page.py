@@ -84,6 +84,12 @@ def test_page_of_nothing_says_so():
     assert "There are no records." in fit_report([]).to_html()
 
 
+def test_page_of_no_time_leaves_out_where_it_went():
+    text = fit_report([RankRecord(0, 0, 0.0, 0.0, 8, 5, 1)])._repr_html_()
+    assert "Where the time went" not in text
+    assert "wall time" in text
+
+
 def test_notebook_shows_the_report():
     assert fit_report(receipts(2, 3))._repr_html_().startswith('<div class="mixle-report">')
 

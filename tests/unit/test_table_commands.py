@@ -152,11 +152,22 @@ def test_a_family_that_takes_no_value_of_the_column_says_what_it_takes(tmp_path,
 
 
 @pytest.mark.parametrize(
-    "words", [["fit", "t", "--components", "0"], ["fit", "t", "--components", "6-2"], ["fit", "t", "--family", "a"],
-              ["fit", "t", "--workers", "2"], ["sample", "m", "-n", "0"]], ids=" ".join,
-)  # fmt: skip
-def test_words_that_make_no_sense_end_with_usage(words, capsys):
+    ("words", "told"),
+    [
+        ("fit t --components 0", "0 is too small: 1 or more"),
+        ("fit t --components 6-2", "'6-2' holds no number; write the smaller one first"),
+        ("fit t --components two", "'two' is not a whole number"),
+        ("fit t --family a", "--family"),
+        ("fit t --workers 2", "--workers"),
+        ("fit t --workers 2.5 --backend mp", "'2.5' is not a whole number"),
+        ("sample m -n 0", "0 is too small: 1 or more"),
+        ("demo --seed 4294967296", "4294967296 is too large: 4294967295 or less"),
+    ],
+)
+def test_words_that_make_no_sense_end_with_usage(words, told, capsys):
     with pytest.raises(SystemExit) as ended:
-        main(words)
+        main(words.split())
     assert ended.value.code == 2
-    assert "usage: mixle" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "usage: mixle" in said
+    assert told in said

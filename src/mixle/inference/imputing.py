@@ -85,6 +85,10 @@ def _columns(rows: Any, fields: list[Any]) -> list[Any]:
             raise ContractError(f"the rows have the fields {list(rows.names)}, the model has {fields}; pass those")
         return list(found)
     if isinstance(rows, np.ndarray):
+        if rows.ndim != 2 or rows.shape[1] != len(fields):
+            raise ContractError(
+                f"the rows are an array of shape {rows.shape}, the model has the fields {fields}; pass those"
+            )
         return [rows[:, j] for j in range(rows.shape[1])]
     for i, row in enumerate(rows):
         if len(row) != len(fields) or (isinstance(row, Mapping) and any(field not in row for field in fields)):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle._limits import one_blas_thread
+from mixle.stats.combinators.ragged import initialize_lengths
 from mixle.stats.contract import Column, StatisticAccumulatorFactory
 from mixle.stats.latent.hierarchical_walk import HierarchicalWalk
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
@@ -139,7 +140,7 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceModelAccumulator):
         return HierarchicalStart(topics, None, len(self.mixture_counts))  # mixtures are dealt by chance
 
     def _begin(self, x: Chains, weights: np.ndarray, start: HierarchicalStart, rng: Any) -> None:
-        self.length.seq_initialize(x.lengths, weights, rng)
+        initialize_lengths(self.length, x.lengths, weights, rng)
         encoder = self.acc_to_encoder()
         begun = start.topics.assign(encoder, x, weights, rng) if x.total else None
         if begun is not None:

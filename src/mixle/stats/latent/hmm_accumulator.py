@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixle.stats.combinators.ragged import initialize_lengths
 from mixle.stats.contract import StatisticAccumulatorFactory
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
 from mixle.stats.latent.hmm_forward import Passes, Totals
@@ -132,7 +133,7 @@ class HiddenMarkovAccumulator(SequenceModelAccumulator):
         return seeded_here(self, x, weights, rng) or Start(self.states)
 
     def _begin(self, x: Chains, weights: np.ndarray, start: Start, rng: Any) -> None:
-        self.length.seq_initialize(x.lengths, weights, rng)
+        initialize_lengths(self.length, x.lengths, weights, rng)
         if x.total == 0:
             return
         begun = start.assign(self.acc_to_encoder(), x, weights, rng)

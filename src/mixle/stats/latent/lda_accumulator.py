@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixle._limits import one_blas_thread
+from mixle.stats.combinators.ragged import initialize_lengths
 from mixle.stats.contract import StatisticAccumulatorFactory
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.lda_documents import Documents, LDADataEncoder
@@ -110,7 +111,7 @@ class LDAAccumulator(SequenceModelAccumulator):
         return seeded_here(self, x, weights, rng) or Start(self.states)
 
     def _begin(self, x: Documents, weights: np.ndarray, start: Start, rng: Any) -> None:
-        self.length.seq_initialize(x.lengths, weights, rng)
+        initialize_lengths(self.length, x.lengths, weights, rng)
         even = np.full(self.states, 1.0 / self.states)  # shares as if drawn from a Dirichlet law of concentrations 1/K
         logs = digammas(even) - digammas(np.ones(1))
         self._add(logs[:, None] * weights, weights)
