@@ -14,6 +14,7 @@ from mixle.stats import (
     SequenceEstimator,
 )
 from mixle.stats.contract import Column
+from mixle.utils.parallel.folding.draws import draws
 from mixle.utils.parallel.folding.shards import Contiguous
 from mixle.utils.parallel.folding.starts import join_columns
 from mixle.utils.parallel.planner import LocalEncodedData
@@ -100,15 +101,25 @@ def test_T15_more_components_than_rows_are_refused_before_any_work():
         LocalEncodedData(rows, estimator).pysp_seq_initialize(estimator, 0, 0.5)
 
 
-def test_a_mixture_that_keeps_no_row_starts_from_the_first():
+@pytest.mark.parametrize("rows", [[0.0, 0.1, 0.2, 9.0, 9.1], [0.0, 1.0, 2.0, 50.0, 51.0, 52.0, 49.0]])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_two_clusters_of_few_rows_start_in_each_from_every_seed(rows, shards):
+    near, far = ([row for row in rows if (row > 5.0) is side] for side in (False, True))
     estimator = MixtureEstimator([GaussianEstimator() for _ in range(2)])
-    for shards in (1, 4):
-        model = started(shards, estimator, [7.0, *[float(i) for i in range(50)]], weights=[1.0] * 51)
-        assert np.isfinite(model.log_density(7.0))
-    handle = LocalEncodedData([7.0, *[float(i) for i in range(50)]], estimator, num_shards=4)
-    model = handle.pysp_seq_initialize(estimator, 0, 1e-12)
-    assert max(model.w) > 0.99
-    assert model.components[int(np.argmax(model.w))].mu == pytest.approx(7.0)
+    handle = LocalEncodedData(rows, estimator, num_shards=shards)
+    for seed in range(20):
+        low, high = sorted(part.mu for part in handle.pysp_seq_initialize(estimator, seed, 0.1).components)
+        assert (low, high) == pytest.approx((np.mean(near), np.mean(far)), abs=0.1)
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_start_keeps_eight_rows_for_each_component(shards):
+    estimator = MixtureEstimator([GaussianEstimator() for _ in range(2)])
+    handle = LocalEncodedData([float(i) for i in range(51)], estimator, num_shards=shards)
+    numbers = np.sort(draws(int(np.random.RandomState(7).randint(2**31)), range(51)))
+    least = handle.pysp_seq_initialize(estimator, 7, 1e-12).digest()
+    assert least == handle.pysp_seq_initialize(estimator, 7, float(numbers[15:17].mean())).digest()
+    assert least != handle.pysp_seq_initialize(estimator, 7, float(numbers[16:18].mean())).digest()
 
 
 def column(values, labels=None, missing=None):

@@ -129,7 +129,7 @@ REFUSED = [
     ("bytes", b"abc", TypeError, r"pass \[data\] or list\(data\)"),
     ("columns", {"a": ROWS}, TypeError, r"pass list\(zip\(\*data.values\(\)\)\)"),
     ("frame", Frame(), TypeError, r"pass list\(data.itertuples\(index=False, name=None\)\)"),
-    ("series", Series(), TypeError, r"pass data.tolist\(\)"),
+    ("series", Series(), TypeError, r"pass data.to_list\(\)"),
     ("structured", np.zeros(3, dtype=[("a", float)]), TypeError, r"pass data.tolist\(\)"),
     ("masked", np.ma.masked_array([1.0], [True]), TypeError, r"data.tolist\(\) .* Optional"),
     ("0-d", np.array(1.0), TypeError, r"pass data.reshape\(1\)"),

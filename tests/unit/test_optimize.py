@@ -187,7 +187,7 @@ def test_T63_float32_rows_fit_as_their_float64_copy():
 
 
 def test_validation_rows_are_scored_and_choose_the_model():
-    train, valid = clusters(30, seed=3), clusters(300, seed=99)
+    train, valid = clusters(100, seed=5), clusters(300, seed=99)
     steps = []
     model, text = fit(train, mixture(8), vdata=valid, max_its=80, delta=1e-7, on_step=steps.append)
     handle = counted(valid, mixture(8))

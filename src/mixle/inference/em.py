@@ -85,7 +85,7 @@ def optimize(
     init_estimator : ParameterEstimator or distribution, optional
         Family of the start, if another one.
     init_p : float
-        Share of the rows a start reads, in (0, 1].
+        Share of the rows a start reads, in (0, 1]; it reads eight for each component at least.
     rng : RandomState, Generator or int, optional
         Source of the start. None means `seed`, or 0: fits are deterministic.
     prev_estimate : distribution, optional

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_start", "join_columns", "noted", "start_results"]
 
+#: Rows per component that a start keeps whatever share of them it is told to keep.
+LEAST_KEPT = 8
+
 Round = Callable[["Task"], list[Result]]
 
 
@@ -71,7 +74,7 @@ def start_results(
     rng : numpy.random.RandomState
         Source of the seeds; it is advanced by three words, however many shards there are.
     p : float
-        Probability that a row is kept, in (0, 1]; all are where components have fewer than two rows each.
+        Probability that a row is kept, in (0, 1]; at least `LEAST_KEPT` rows per component are, if there are as many.
     shards : int
         Number of shards.
     first_row : int
@@ -88,8 +91,8 @@ def start_results(
     if components:
         size = sample_size(components)
         draws, centres = _seeded(run(Sample(seed, size)), size, estimator, centre_seed)
-        if int((draws < 1.0).sum()) < 2 * components:  # a sample is larger than that: these are all rows
-            p = 1.0
+        usable, least = draws[draws < 1.0], LEAST_KEPT * components  # a sample is larger than that
+        p = 1.0 if len(usable) <= least else max(p, float(np.nextafter(usable[least - 1], 1.0)))
     task = Initialize(estimator, p, seed, shard_seeds, centres)
     notes = () if centres is None else start_notes(centres)
     results = run(task)
