@@ -41,7 +41,7 @@ from mixle.utils.parallel.folding.inputs import make_source
 from mixle.utils.parallel.folding.shards import Contiguous, Strided
 from mixle.utils.parallel.planner import encoded_data
 from mixle.utils.parallel.policies.retry import Retry
-from mixle.utils.parallel.transports.futures import remote
+from mixle.utils.parallel.transports.futures import remote, transport
 from mixle.utils.parallel.transports.futures.transport import FuturesTransport
 from traces import NAMES, problem, reference, trace
 
@@ -144,15 +144,40 @@ class Remote(Executor):
     """Runs calls in another process that sees no file of the driver, one after another."""
 
     def __init__(self, pool):
-        self.pool = pool
+        self.pool, self.sent = pool, []
 
     def submit(self, function, /, *args, **kwargs):
+        self.sent.append([len(word) for word in args if isinstance(word, bytes)])
         args = [job._replace(folder=job.folder + "-not-here") if isinstance(job, remote.Job) else job for job in args]
         return self.pool.submit(function, *args, **kwargs)
 
 
-def test_a_process_on_another_machine_is_sent_what_it_cannot_read(spawned):
-    assert fit(backend="futures", client=Remote(spawned), num_shards=5) == fit(num_shards=5)
+@pytest.mark.parametrize("small_task", [0, 1 << 14])
+def test_a_process_on_another_machine_is_sent_what_it_cannot_read_once(small_task, monkeypatch):
+    monkeypatch.setattr(transport, "SMALL_TASK", small_task)
+    with processes("spawn", 1) as pool:
+        executor = Remote(pool)
+        assert fit(backend="futures", client=executor, num_shards=5) == fit(num_shards=5)
+    task_and_rows = [words for words in executor.sent if len(words) == 2]
+    assert len(task_and_rows) == 5
+    assert executor.sent.count([]) <= 1 + 5  # whether files are seen, and at the load
+
+
+@pytest.mark.parametrize("small_task", [0, 1 << 14])
+def test_a_task_in_a_file_and_a_task_in_the_call_give_the_same_bits(spawned, small_task, monkeypatch):
+    monkeypatch.setattr(transport, "SMALL_TASK", small_task)
+    written = []
+    monkeypatch.setattr(FuturesTransport, "_write", spy(FuturesTransport._write, written))
+    assert fit(backend="futures", client=spawned, num_shards=5) == fit(num_shards=5)
+    assert any(name.startswith("task") for name in written) == (small_task == 0)
+
+
+def spy(method, names):
+    def write(self, name, data):
+        names.append(name)
+        method(self, name, data)
+
+    return write
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 1 << 30])

@@ -63,7 +63,7 @@ def home_of(folder: str) -> Home:
         home = HOMES.get(folder)
         if home is None or home.pid != os.getpid():  # a fork has the driver's rows, and its locks as they were
             home = HOMES[folder] = Home()
-            for other in [key for key in HOMES if not Path(key).is_dir()]:
+            for other in [key for key in HOMES if key != folder and not Path(key).is_dir()]:
                 del HOMES[other]
         return home
 
@@ -116,7 +116,7 @@ def work(job: Job, number: int, shard: int, task: bytes | None = None, rows: byt
             encoded = _shard(home, job, shard, rows)
             result = execute(wanted, encoded) if wanted else Result(shard, encoded.rows, 0.0, None, None)
     except FileNotFoundError as error:
-        if task is None:
+        if rows is None:
             return None
         result = Result(shard, 0, 0.0, None, None, {}, fault_of(error))
     except Exception as error:  # noqa: BLE001 - the encoder is the user's, and so is what a task brings

@@ -23,6 +23,8 @@ __all__ = ["FuturesTransport"]
 
 HINT = "client=concurrent.futures.ProcessPoolExecutor(4), or client=a function that makes one"
 KEEP_BYTES = 1 << 30
+#: A task up to this size goes along with each call, which costs less than a file written, read and removed.
+SMALL_TASK = 1 << 14
 
 
 class FuturesTransport(Transport):
@@ -52,6 +54,7 @@ class FuturesTransport(Transport):
         self.job: Job | None = None
         self.source: Source | None = None
         self.shared = False
+        self._far = False
         self._number = 0
         self._inboxes: list[SimpleQueue[Any]] = []
 
@@ -177,10 +180,12 @@ class FuturesTransport(Transport):
             home_of(self._job.folder).told = number, task
         else:
             data = pack(task, definitions=True)
+        written = len(data) > SMALL_TASK and not self._far
+        if written:
             self._write(f"task{number}", data)
         missing, broken = list(shards), None
         try:
-            for result in self._results(number, missing, data):
+            for result in self._results(number, missing, data, written=written):
                 missing.remove(result.shard)
                 yield result
         except Exception as error:
@@ -188,7 +193,7 @@ class FuturesTransport(Transport):
                 raise
             broken = error
         finally:
-            if not self.shared and self.job is not None:
+            if written and self.job is not None:
                 Path(self.job.folder, f"task{number}").unlink(missing_ok=True)
         if broken is not None:
             raise self._loss(missing, broken)
@@ -199,7 +204,7 @@ class FuturesTransport(Transport):
             raise _closed()
         return self.job
 
-    def _results(self, number: int, shards: Sequence[int], data: bytes) -> Iterator[Result]:
+    def _results(self, number: int, shards: Sequence[int], data: bytes, *, written: bool) -> Iterator[Result]:
         inbox: SimpleQueue[Any] = SimpleQueue()
         self._inboxes.append(inbox)
         waiting: dict[Any, int] = {}
@@ -211,13 +216,14 @@ class FuturesTransport(Transport):
 
         try:
             for shard in shards:
-                ask(shard)
+                ask(shard, None if written or self.shared else data)
             while waiting:
                 future = _next(inbox)
                 self._loaded()  # None, from `close`
                 shard = waiting.pop(future)
                 answer = future.result()
                 if answer is None:  # another machine: send what it cannot read
+                    self._far = True
                     ask(shard, data, self._rows(shard))
                     continue
                 yield answer if isinstance(answer, Result) else unpack_results(answer)[0]
