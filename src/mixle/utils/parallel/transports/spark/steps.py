@@ -9,7 +9,7 @@ from mixle.utils.parallel.folding.faults import surface
 from mixle.utils.parallel.folding.remote import Encoded, Encoding, add_up, encode_part, perform, read_order
 from mixle.utils.parallel.folding.travel import ShardRows, pack, pack_results, unpack, unpack_results
 
-__all__ = ["Part", "add", "encode_parcel", "encode_rows", "encoded", "prepare", "rows", "run"]
+__all__ = ["Part", "add", "encode_parcel", "encode_rows", "encoded", "prepare", "rows", "run", "tell"]
 
 Part = tuple[int, int, bytes, Any, bytes]
 
@@ -61,6 +61,13 @@ def encoded(encoding: bytes, index: int, read: Callable[[], Any]) -> Part:
     how: Encoding = unpack(encoding)
     part = encode_part(how, index, read)
     return (*part.summary, pack(part.shard, definitions=True))
+
+
+def tell(told: Any, parts: Iterable[Part]) -> Iterator[Part]:
+    """Add the summaries of encoded parts to an accumulator; a part that is computed again is told again."""
+    for part in parts:
+        told.add((part[:4],))
+        yield part
 
 
 def run(order: bytes, parts: Iterable[Part]) -> Iterator[tuple[int, bytes]]:

@@ -87,17 +87,30 @@ class SparkTransport(EngineTransport):
             encoded = self._parts(source, collection, encoding)
         else:
             encoded = self._frame_parts(frame, encoding) if direct is None else self._batch_parts(*direct, encoding)
-        if self.materialize:
-            from pyspark import StorageLevel
-
-            encoded = encoded.persist(StorageLevel.MEMORY_AND_DISK)
-        self._encoded = encoded
+        self._encoded, found = self._kept(encoded) if self.materialize else (encoded, self._summaries(encoded))
         if frame is not None and direct is None and not self.materialize:
             self._frames = self._frame_runner(frame, encoding)
         else:
-            self._frames = self._runner(encoded)
-        found: list[Any] = self._job(encoded.map(lambda part: part[:4]))
+            self._frames = self._runner(self._encoded)
         return found
+
+    def _summaries(self, encoded: Any) -> list[Any]:
+        found: list[Any] = self._job(encoded.map(lambda part: part[:4]).collect)
+        return found
+
+    def _kept(self, encoded: Any) -> tuple[Any, list[Any]]:
+        """Have the executors keep encoded parts; their summaries come by an accumulator, not out of what is kept.
+
+        Read from there they would cost a way of all encoded bytes back to Python, and from the disk.
+        """
+        from pyspark import StorageLevel
+        from pyspark.accumulators import AddingAccumulatorParam
+
+        told, tell = self.context.accumulator((), AddingAccumulatorParam(())), by_value(steps.tell)
+        kept = encoded.mapPartitions(lambda parts: tell(told, parts)).persist(StorageLevel.MEMORY_AND_DISK)
+        self._encoded = kept
+        self._job(kept._jrdd.count)  # noqa: SLF001 - counted in Python the parts would travel
+        return kept, list({summary[0]: summary for summary in told.value}.values())
 
     def _parts(self, source: Source, collection: Any, encoding: bytes) -> Any:
         if hasattr(collection, "mapPartitionsWithIndex"):
@@ -167,14 +180,14 @@ class SparkTransport(EngineTransport):
             return
         order = self.context.broadcast(self.order(task))
         try:
-            frames = self._job(finish(self._frames(order), order))
+            frames = self._job(finish(self._frames(order), order).collect)
         finally:
             if not self._stopped:
                 order.destroy()
         for frame in frames:
             yield from self.read(frame)
 
-    def _job(self, rdd: Any) -> list[Any]:
+    def _job(self, action: Callable[[], Any]) -> Any:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -182,14 +195,13 @@ class SparkTransport(EngineTransport):
         if tagged:
             self.context.addJobTag(self._tag)
         try:
-            found: list[Any] = rdd.collect()
+            return action()
         except (Py4JError, PySparkException) as error:
             self._check_open()
             raise _told(error, sorted(self.sizes), failed_partition(self.context)) from error
         finally:
             if tagged and not self._stopped:
                 self.context.removeJobTag(self._tag)
-        return found
 
     @property
     def _stopped(self) -> bool:
