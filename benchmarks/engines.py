@@ -24,7 +24,7 @@ from mixle.stats import CategoricalEstimator, CompositeEstimator, GaussianEstima
 from mixle.utils.parallel.folding.tasks import Accumulate
 from mixle.utils.parallel.folding.travel import pack
 
-ROWS, SHARDS, K, REPEATS, TURNS = 400_000, 8, 8, 9, 41
+ROWS, COLUMN_ROWS, SHARDS, K, REPEATS, TURNS = 400_000, 1_000_000, 8, 8, 9, 41
 YARDSTICK = Path()
 ESTIMATOR = MixtureEstimator([CompositeEstimator([GaussianEstimator()] * 4)] * K)
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -156,23 +156,43 @@ def on_spark() -> None:
 
 
 def columns_against_rows(session: Any) -> None:
-    """Print seconds to encode a cached data frame by columns, and the same rows as tuples."""
+    """Print seconds to encode a cached data frame by columns, and the same rows as tuples; then in Python alone."""
+    from mixle.utils.parallel.folding.remote import Encoding, by_value
     from mixle.utils.parallel.planner import SparkEncodedData
+    from mixle.utils.parallel.transports.spark.batches import encode_arrow
+    from mixle.utils.parallel.transports.spark.context import arrow_batches
+    from mixle.utils.parallel.transports.spark.steps import encode_rows
 
     estimator = CompositeEstimator([GaussianEstimator()] * 6 + [CategoricalEstimator()] * 2)
     fields = [f"rand({number}) as x{number}" for number in range(6)]
     fields += [f"char(97 + id % {number}) as c{number}" for number in (5, 7)]
-    table = session.range(0, ROWS, 1, SHARDS).selectExpr(*fields).persist()
+    table = session.range(0, COLUMN_ROWS, 1, SHARDS).selectExpr(*fields).persist()
     table.count()
 
     def encode(data: Any) -> None:
         SparkEncodedData(data, estimator).close()
 
     columns, tuples = measured(lambda: encode(table), lambda: encode(table.rdd.map(tuple)))
-    print(
-        f"spark: {ROWS:,} rows of 8 columns encoded in {columns:.2f} s by columns, {tuples:.2f} s as tuples:", end=" "
-    )
-    print(f"{tuples / columns:.1f} x")
+    print(f"spark: {COLUMN_ROWS:,} rows of 8 columns encoded in {columns:.2f} s by columns,", end=" ")
+    print(f"{tuples:.2f} s as tuples: {tuples / columns:.1f} x")
+
+    sent = pack(Encoding(estimator.accumulator_factory().make().acc_to_encoder()), definitions=True)
+    batches, schema = arrow_batches(table) or (None, b"")
+    by_columns, by_rows = by_value(encode_arrow), by_value(encode_rows)
+    columns = in_workers(batches, lambda index, part: by_columns(sent, schema, index, part))
+    tuples = in_workers(table.rdd.map(tuple), lambda index, part: by_rows(sent, index, part))
+    print(f"  processor seconds of the Python workers: {columns:.2f} and {tuples:.2f}: {tuples / columns:.1f} x")
+
+
+def in_workers(collection: Any, encode: Callable[[int, Any], Any]) -> float:
+    """Return the processor seconds in which Python workers take partitions in and encode them: the median of jobs."""
+
+    def timed(index: int, part: Any) -> Any:
+        start = time.process_time()
+        list(encode(index, part))
+        yield time.process_time() - start
+
+    return statistics.median(collection.mapPartitionsWithIndex(timed).sum() for _ in range(REPEATS))
 
 
 def on_ray() -> None:

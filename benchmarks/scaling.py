@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,18 @@ from mixle.utils.parallel.planner import encoded_data
 
 K, D, ROWS_A_WORKER, SHARDS_A_WORKER, GROUP = 16, 16, 1_000_000, 4, 256
 SAMPLE, TURNS, FEW, MANY = 20_000, 9, 32, 256
+FEW_ACTORS, MANY_ACTORS = 2, 18
 WORKERS = (10, 100, 1_000, 10_000)
 ESTIMATOR = MixtureEstimator([MultivariateGaussianEstimator(D)] * K)
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+class Costs(NamedTuple):
+    """Processor seconds of a driver beside its reading and adding of statistics: of a round, a shard, a worker."""
+
+    base: float
+    shard: float
+    worker: float = 0.0
 
 
 def seconds(call: Callable[[], Any]) -> float:
@@ -76,24 +85,26 @@ def driver_seconds() -> float:
     return sum(sum(one.cpu_times()[:2]) for one in (here, *beside))
 
 
-def per_shard(name: str, **options: Any) -> tuple[float, float]:
-    """Return (processor seconds of the driver in a round, in each further shard), over shards of a few rows."""
-    few = rows()[: 4 * MANY]
-    found = []
-    for shards in (FEW, MANY):
-        with encoded_data(few, ESTIMATOR, backend=name, num_shards=shards, **options) as handle:
-            model = handle.pysp_seq_initialize(ESTIMATOR, 1, 1.0)
-            task = Accumulate(ESTIMATOR, model)
+def a_round(name: str, shards: int, **options: Any) -> float:
+    """Return the processor seconds of the driver in a round over shards of a few rows."""
+    with encoded_data(rows()[: 4 * MANY], ESTIMATOR, backend=name, num_shards=shards, **options) as handle:
+        model = handle.pysp_seq_initialize(ESTIMATOR, 1, 1.0)
+        task = Accumulate(ESTIMATOR, model)
+        list(handle.transport.map(task))
+        start = driver_seconds()
+        for _ in range(TURNS):
             list(handle.transport.map(task))
-            start = driver_seconds()
-            for _ in range(TURNS):
-                list(handle.transport.map(task))
-            found.append((driver_seconds() - start) / TURNS)
-    slope = (found[1] - found[0]) / (MANY - FEW)
-    return max(0.0, found[0] - FEW * slope), slope
+        return (driver_seconds() - start) / TURNS
 
 
-def on_dask() -> tuple[float, float]:
+def per_shard(name: str, **options: Any) -> Costs:
+    """Return what the driver works in a round and for each further shard."""
+    few, many = (a_round(name, shards, **options) for shards in (FEW, MANY))
+    slope = (many - few) / (MANY - FEW)
+    return Costs(max(0.0, few - FEW * slope), slope)
+
+
+def on_dask() -> Costs:
     """Measure a local cluster of two processes."""
     from distributed import Client, LocalCluster
 
@@ -102,18 +113,21 @@ def on_dask() -> tuple[float, float]:
         return per_shard("dask", client=client)
 
 
-def on_ray() -> tuple[float, float]:
-    """Measure two actors."""
+def on_ray() -> Costs:
+    """Measure two actors, and what each further one costs: it is called twice, however many shards it has."""
     import ray
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(num_cpus=MANY_ACTORS, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:
-        return per_shard("ray", num_workers=2)
+        few, shard, _ = per_shard("ray", num_workers=FEW_ACTORS)
+        two, many = (a_round("ray", FEW, num_workers=workers) for workers in (FEW_ACTORS, MANY_ACTORS))
     finally:
         ray.shutdown()
+    worker = max(0.0, many - two) / (MANY_ACTORS - FEW_ACTORS)
+    return Costs(max(0.0, few - FEW_ACTORS * worker), shard, worker)
 
 
-def on_spark() -> tuple[float, float]:
+def on_spark() -> Costs:
     """Measure local[2]."""
     from pyspark import SparkConf, SparkContext
 
@@ -129,10 +143,12 @@ def on_spark() -> tuple[float, float]:
 ENGINES = {"dask": on_dask, "ray": on_ray, "spark": on_spark}
 
 
-def table(found: dict[str, float], engine: str, base: float, shard: float) -> None:
+def table(found: dict[str, float], engine: str, costs: Costs) -> None:
     """Print rounds per second and the driver's load, flat and grouped."""
     estep = ROWS_A_WORKER * found["row"]
-    print(f"\n{engine}: the driver works {base * 1e3:.1f} ms in a round and {shard * 1e3:.2f} ms for a shard")
+    a_worker = f", {costs.worker * 1e3:.2f} ms for a worker" if costs.worker else ""
+    print(f"\n{engine}: the driver works {costs.base * 1e3:.1f} ms in a round,", end=" ")
+    print(f"{costs.shard * 1e3:.2f} ms for a shard{a_worker}")
     print("| workers | shards | rounds a minute, flat | grouped | driver busy, flat | grouped | MB, flat | grouped |")
     print("|---|---|---|---|---|---|---|---|")
     for workers in WORKERS:
@@ -141,7 +157,7 @@ def table(found: dict[str, float], engine: str, base: float, shard: float) -> No
         cells = []
         for statistics_read, inside in ((shards, 0.0), (groups, 0.0 if groups == shards else GROUP * found["add"])):
             # what a shard costs the driver includes reading its statistic
-            driver = base + shards * max(0.0, shard - found["read"])
+            driver = costs.base + workers * costs.worker + shards * max(0.0, costs.shard - found["read"])
             driver += statistics_read * (found["read"] + found["add"]) + found["m_step"]
             whole = estep + inside + driver
             cells.append((60.0 / whole, 100.0 * driver / whole, statistics_read * found["frame"] / 1e6))
@@ -162,7 +178,7 @@ def main() -> None:
         f"M-step {found['m_step'] * 1e3:.1f} ms"
     )
     for name in sys.argv[1:] or ENGINES:
-        table(found, name, *ENGINES[name]())
+        table(found, name, ENGINES[name]())
 
 
 if __name__ == "__main__":
