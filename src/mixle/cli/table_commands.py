@@ -14,6 +14,7 @@ from typing import Any
 from mixle.cli.page_file import refuse_place
 from mixle.cli.screen import Screen
 from mixle.cli.words import count, counts
+from mixle.errors import InterruptWarning
 
 __all__ = ["add"]
 
@@ -105,6 +106,8 @@ def _fit(read: argparse.Namespace, out: Screen, err: Screen) -> int:
         fitted = mixle.tables.fit(
             table, read.components, schema, read.backend, read.trials, read.iterations, read.seed, **pool
         )
+    if any(issubclass(item.category, InterruptWarning) for item in caught):
+        raise KeyboardInterrupt  # half a search is no fit to go on with
     if read.out is not None:
         fitted.save(read.out)
     for item in caught:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mixle.errors import EmptyDataError, SchemaError
+from mixle.errors import EmptyDataError, InterruptWarning, SchemaError
 from mixle.inference.inferring import inferred_for
 from mixle.inference.options import as_estimator, one_of
 from mixle.inference.resident import rows_for
@@ -149,6 +149,35 @@ class Search:
         candidate = Candidate(count, likelihood, free, cost, told.iterations, settled)
         return candidate, model, [item.message for item in caught if isinstance(item.message, Warning)]
 
+    def each(self, counts: list[int], estimator: Callable[[int], Any], handle: Any) -> tuple[list[Any], list[Warning]]:
+        """Return what `fitted` returns for each number of components, and what a caller is to be warned of beside it.
+
+        An interrupt ends the search, not one of its fits alone; before the first fit has a model it is raised.
+
+        Parameters
+        ----------
+        counts : list of int
+            Numbers of components.
+        estimator : callable
+            Of a number of components, the estimator of the mixture.
+        handle : EncodedDataHandle
+            The rows, encoded.
+        """
+        fits: list[Any] = []
+        for count in counts:
+            try:
+                fits.append(self.fitted(count, estimator(count), handle))
+            except KeyboardInterrupt:
+                if not fits:
+                    raise
+            else:
+                if not any(isinstance(message, InterruptWarning) for message in fits[-1][2]):
+                    continue
+            tried = ", ".join(str(candidate.components) for candidate, _, _ in fits)
+            told = f"the search was interrupted at {count} components; the best so far (tried: {tried}) is returned"
+            return fits, [InterruptWarning(told)] if len(counts) > 1 else []
+        return fits, []
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -254,7 +283,7 @@ def select(
     Warns
     -----
     ConvergenceWarning
-        (a UserWarning) if the fit that is chosen had not settled.
+        (a UserWarning) if the fit that is chosen had not settled; an InterruptWarning if Ctrl-C ended the search.
 
     Examples
     --------
@@ -281,13 +310,11 @@ def select(
         )
     how = Search.of(len(rows), trials, cap, seed, options)
     add = _added(criterion, rows, others)
-    fits = []
     with encoded_data(rows, MixtureEstimator([single] * max(counts)), backend=backend, **options) as handle:
-        for count in counts:
-            candidate, model, messages = how.fitted(count, MixtureEstimator([single] * count), handle)
-            fits.append((add(candidate, model), model, messages))
+        found, told = how.each(counts, lambda count: MixtureEstimator([single] * count), handle)
+    fits = [(add(candidate, model), model, messages) for candidate, model, messages in found]
     chosen, model, messages = min(fits, key=lambda item: (item[0].cost(criterion), item[0].parameters))
-    for message in messages:
+    for message in [*messages, *told]:
         warnings.warn(message, stacklevel=2)
     return Selection(model, chosen, tuple(item[0] for item in fits), criterion)
 

@@ -28,12 +28,15 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def _fit(self, rows: Any, estimator: Any, units: int, weight: float, weights: Any = None) -> None:
         """Fit, and set the attributes that tell how; `units` observations make up `rows`, of this `weight`."""
-        model = self._optimised(rows, estimator, units, weights)
+        model, interrupted = self._optimised(rows, estimator, units, weights)
         told = model.fit_provenance()
         self.model_ = model
         self.converged_, self.n_iter_ = told.stopped == "converged", max(1, told.iterations)
         self.lower_bound_ = float(told.final_objective) / weight
         self.lower_bounds_ = np.array(told.objectives or [told.final_objective]) / weight
+        self._adopt()
+        if interrupted:  # a search or a validation over many fits has to end
+            raise KeyboardInterrupt
         if not self.converged_:
             warnings.warn(
                 f"EM had not converged after {self.n_iter_} iterations; raise max_iter or tol",
@@ -41,7 +44,11 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 stacklevel=3,
             )
 
-    def _optimised(self, rows: Any, estimator: Any, units: int, weights: Any) -> Any:
+    def _adopt(self) -> None:
+        """Set the attributes that are parts of ``model_``."""
+
+    def _optimised(self, rows: Any, estimator: Any, units: int, weights: Any) -> tuple[Any, bool]:
+        """Return the fitted model, and whether an interrupt ended the fit."""
         from mixle.inference import best_of, optimize
         from mixle.inference.selecting import START_ROWS, shards_for
         from mixle.utils.parallel.planner import encoded_data
@@ -57,15 +64,21 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         previous = getattr(self, "model_", None) if self.warm_start else None
         shards = min(len(rows), shards_for(units))
         with (
-            warnings.catch_warnings(),
+            warnings.catch_warnings(record=True) as caught,
             encoded_data(rows, estimator, backend=backend, num_shards=shards, **pool) as handle,
         ):
-            warnings.simplefilter("ignore", errors.ConvergenceWarning)  # told by scikit-learn's own
+            warnings.simplefilter("always", errors.ConvergenceWarning)
             if previous is not None:
-                return optimize(
+                model = optimize(
                     None, estimator, max_its=self.max_iter, delta=delta, prev_estimate=previous, enc_data=handle
                 )
-            return best_of(None, None, estimator, self.n_init, self.max_iter, init_p, delta, rng, enc_data=handle)[1]
+            else:
+                how = (self.n_init, self.max_iter, init_p, delta, rng)
+                _, model = best_of(None, None, estimator, *how, enc_data=handle)
+        for item in caught:
+            if not issubclass(item.category, errors.ConvergenceWarning):  # those are told by scikit-learn's own
+                warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+        return model, any(issubclass(item.category, errors.InterruptWarning) for item in caught)
 
     def _checked(self) -> None:
         """Refuse parameters that no fit can have, by their names here."""

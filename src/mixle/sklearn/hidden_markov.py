@@ -135,7 +135,6 @@ class HiddenMarkovModel(Estimator):
             )
         estimator = HiddenMarkovEstimator([self._element] * self.n_components)
         self._fit(found.rows, estimator, total, float(total))
-        self.startprob_, self.transmat_ = np.asarray(self.model_.w), np.asarray(self.model_.transitions)
         return self
 
     def predict(self, X: Any, lengths: Any = None) -> Any:
@@ -271,6 +270,9 @@ class HiddenMarkovModel(Estimator):
         """
         total = int(self._read(X, lengths).sizes.sum())
         return -2.0 * self.score(X, lengths=lengths) + self._free() * float(np.log(total))
+
+    def _adopt(self) -> None:
+        self.startprob_, self.transmat_ = np.asarray(self.model_.w), np.asarray(self.model_.transitions)
 
     def __sklearn_tags__(self) -> Any:
         return self._tags(self.emission)

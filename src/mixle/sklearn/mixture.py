@@ -130,8 +130,6 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
             )
         weight = float(len(rows)) if sample_weight is None else float(sample_weight.sum())
         self._fit(rows, estimator, len(rows), weight, sample_weight)
-        self.weights_ = np.asarray(self.model_.w)
-        self._stream: Any = None
         self.labels_ = self._posterior(rows).argmax(axis=1)
         return self
 
@@ -278,6 +276,9 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         """
         scores = self.score_samples(X)
         return float(-2.0 * scores.sum() + self._free() * np.log(len(scores)))
+
+    def _adopt(self) -> None:
+        self.weights_, self._stream = np.asarray(self.model_.w), None
 
     def __sklearn_tags__(self) -> Any:
         return self._tags(self.law)
