@@ -53,7 +53,6 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         from mixle.inference.selecting import START_ROWS, shards_for
         from mixle.utils.parallel.planner import encoded_data
 
-        self._checked()
         backend, pool = self._pool()
         if weights is not None:
             pool["weights"] = weights
@@ -82,16 +81,18 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def _checked(self) -> None:
         """Refuse parameters that no fit can have, by their names here."""
-        for name in ("max_iter", "n_init"):
-            value = getattr(self, name, 1)
+        for name in ("n_components", "max_iter", "n_init"):
+            value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {value!r:.80}")
-        if (
-            isinstance(self.tol, (bool, str))
-            or not isinstance(self.tol, numbers.Real)
-            or not 0.0 < float(self.tol) < np.inf
-        ):
-            raise ValueError(f"tol must be a finite number above 0, not {self.tol!r:.80}")
+        for name, least in (("tol", "above 0"), ("reg_covar", "of at least 0")):
+            value = getattr(self, name)
+            real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if not real or not 0.0 <= float(value) < np.inf or (value == 0 and least == "above 0"):
+                raise ValueError(f"{name} must be a finite number {least}, not {value!r:.80}")
+        jobs = self.n_jobs
+        if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, numbers.Integral) or jobs == 0):
+            raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {jobs!r:.80}")
 
     def _pool(self) -> tuple[str, dict[str, Any]]:
         from mixle.utils.parallel.planning.discover import usable_cpus
@@ -122,6 +123,9 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         if self.schema_ is None:
             return validate_data(self, X, dtype=kind, reset=False)
         validate_data(self, X, skip_check_array=True, reset=False)
+        named = getattr(self, "feature_names_in_", None)
+        if named is not None and isinstance(X, np.ndarray):  # scikit-learn has warned, and goes by position
+            X = dict(zip(named.tolist(), X.T, strict=True))
         return self.schema_.read(X)
 
     def _drawing(self, count: int, state: Any = None) -> Any:

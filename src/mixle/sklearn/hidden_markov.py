@@ -107,7 +107,7 @@ class HiddenMarkovModel(Estimator):
         Parameters
         ----------
         X : array or data frame, shape (n, d), or list of sequences
-            Observations, sequence after sequence.
+            Observations, sequence after sequence; a list may hold an array, a frame or values for each sequence.
         y : ignored
             Present by convention. In the place of `lengths`, as in ``fit(X, lengths)``, it is taken for them: whole
             numbers that sum to n, and are not as many.
@@ -279,6 +279,7 @@ class HiddenMarkovModel(Estimator):
 
     def _opened(self, X: Any, lengths: Any) -> Sequences:
         """Return the sequences of a fit, and note their form and the estimator of an observation."""
+        self._checked()
         if isinstance(self.emission, str) and self.emission not in LAWS:
             raise ValueError(f"emission must be one of {', '.join(LAWS)}, a Schema or an estimator: {self.emission!r}")
         if not isinstance(self.emission, str) and not is_law(self.emission):

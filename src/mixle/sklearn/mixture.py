@@ -285,6 +285,7 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
 
     def _opened(self, X: Any) -> tuple[Any, Any]:
         """Return the rows of the first fit and the estimator, after checking the parameters."""
+        self._checked()
         if isinstance(self.law, str) and self.law not in LAWS:
             raise ValueError(f"law must be one of {', '.join(LAWS)}, or a Schema; not {self.law!r}")
         from mixle.tables import Schema
