@@ -142,7 +142,7 @@ def test_an_array_is_read_by_position_where_a_frame_was_fitted():
         found = model.predict(FRAME.to_numpy())
     assert np.array_equal(found, model.predict(FRAME))
     with (
-        pytest.warns(UserWarning),
+        pytest.warns(UserWarning, match="valid feature names"),
         pytest.raises(ValueError, match="X has 2 features, but MixtureModel is expecting 3"),
     ):
         model.predict(X)

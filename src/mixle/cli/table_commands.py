@@ -109,7 +109,7 @@ def _fit(read: argparse.Namespace, out: Screen, err: Screen) -> int:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         fitted = mixle.tables.fit(
-            table, read.components, schema, read.backend, read.trials, read.iterations, read.seed, **pool
+            table, read.components, schema, read.backend, read.trials, read.iterations, read.seed, progress=True, **pool
         )
     if any(issubclass(item.category, InterruptWarning) for item in caught):
         raise KeyboardInterrupt  # half a search is no fit to go on with

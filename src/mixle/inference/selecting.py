@@ -109,6 +109,8 @@ class Search:
         Gain below which a fit has settled.
     seed : int
         Seed of the starts.
+    progress : bool, str, callable or None
+        As for `optimize`.
     """
 
     trials: int
@@ -116,14 +118,15 @@ class Search:
     init_p: float
     delta: float | None
     seed: int
+    progress: Any = None
 
     @classmethod
     def of(cls, rows: int, trials: int, max_its: int, seed: int, options: dict[str, Any]) -> Search:
-        """Return the search for so many rows; takes ``delta`` and ``init_p`` out of `options`, adds ``num_shards``."""
+        """Return the search for so many rows; takes what is its own out of `options`, adds ``num_shards``."""
         delta = options.pop("delta", 1e-5 * rows)
         init_p = options.pop("init_p", 1.0 if rows <= START_ROWS else 0.1)
         options.setdefault("num_shards", shards_for(rows))
-        return cls(trials, max_its, init_p, delta, seed)
+        return cls(trials, max_its, init_p, delta, seed, options.pop("progress", None))
 
     def fitted(self, count: int, estimator: Any, handle: Any) -> tuple[Candidate, Any, list[Warning]]:
         """Return one number of components: what it scored, its model, and what a caller is to be warned of.
@@ -138,11 +141,14 @@ class Search:
             The rows, encoded.
         """
         from mixle.inference.best import best_of
+        from mixle.inference.sinks import Named, choose
 
         how = (self.trials, self.max_its, self.init_p, self.delta)
+        sink = choose(self.progress)
+        named = None if sink is None else Named(sink, count)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            _, model = best_of(None, None, estimator, *how, seed=self.seed, enc_data=handle)
+            _, model = best_of(None, None, estimator, *how, seed=self.seed, enc_data=handle, progress=named)
         told, free = model.fit_provenance(), free_parameters(model)
         likelihood, settled = float(told.final_objective), told.stopped == "converged"
         cost = -2.0 * likelihood + free * math.log(len(handle))
@@ -265,8 +271,8 @@ def select(
     seed : int
         Seed of the starts, and of the rows that are held out.
     **options
-        ``max_its`` (200), ``delta`` (1e-5 nats for each row), ``init_p``, ``held_out`` (share of the rows, 0.2), and
-        what `encoded_data` takes: ``num_workers``, ``num_shards``, ``precision``, ``policies``, ...
+        ``max_its`` (200), ``delta`` (1e-5 nats for each row), ``init_p``, ``held_out`` (share of the rows, 0.2),
+        ``progress`` (as for `optimize`), and what `encoded_data` takes: ``num_workers``, ``num_shards``, ...
 
     Returns
     -------

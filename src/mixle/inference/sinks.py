@@ -8,7 +8,7 @@ from typing import Any
 
 from mixle.inference.live import FitStatus, Sink
 
-__all__ = ["choose", "line_of"]
+__all__ = ["Named", "choose", "line_of"]
 
 #: Seconds between two updates of a line or a callable, and between two lines of a log.
 UPDATE, LOG = 0.1, 1.0
@@ -74,6 +74,25 @@ class _Stream:
             self.stream = None
 
 
+class Named:
+    """Updates of one fit of a search, with its number of components, to where those of the search go."""
+
+    def __init__(self, sink: Sink, components: int) -> None:
+        self.sink, self.components, self.period = sink, components, sink.period
+
+    def show(self, status: FitStatus) -> None:
+        """Show an update."""
+        self.sink.show(status._replace(components=self.components))
+
+    def clear(self) -> None:
+        """Make room for something else."""
+        self.sink.clear()
+
+    def end(self, status: FitStatus | None) -> None:
+        """Show the last update, if there was any."""
+        self.sink.end(None if status is None else status._replace(components=self.components))
+
+
 def _width() -> int:
     from shutil import get_terminal_size
 
@@ -93,6 +112,8 @@ def line_of(status: FitStatus) -> str:
     parts = [f"EM {status.iteration}/{status.max_its}", f"objective {status.objective:,.2f}", f"gain {status.gain:.3g}"]
     if status.trials > 1:
         parts.insert(0, f"trial {status.trial}/{status.trials}")
+    if status.components is not None:
+        parts.insert(0, f"{status.components} component{'' if status.components == 1 else 's'}")
     if status.rows_per_second is not None:
         parts.append(f"{units.count(status.rows_per_second)} rows/s")
     parts.append(units.seconds(status.elapsed).replace("µ", "u"))
@@ -111,6 +132,8 @@ def choose(progress: Any) -> Sink | None:
     """
     if progress is None or progress is False:
         return None
+    if isinstance(progress, Named):
+        return progress
     if progress is True or progress == "always":
         stream = sys.stderr
         over = _live(stream)

@@ -46,8 +46,8 @@ def fit(
         Seed of the starts.
     **options
         ``delta`` (the gain, in log-likelihood, below which a fit has settled; 1e-5 for each row by default),
-        ``init_p``, and what `encoded_data` takes: ``num_workers``, ``num_shards``, ``precision``, ``policies``,
-        ``weights``, ...
+        ``init_p``, ``progress`` (as for `optimize`), and what `encoded_data` takes: ``num_workers``, ``num_shards``,
+        ``precision``, ``policies``, ``weights``, ...
 
     Returns
     -------
