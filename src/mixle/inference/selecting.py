@@ -141,7 +141,8 @@ class Search:
             The rows, encoded.
         """
         from mixle.inference.best import best_of
-        from mixle.inference.sinks import Named, choose
+        from mixle.inference.search_updates import Named
+        from mixle.inference.sinks import choose
 
         how = (self.trials, self.max_its, self.init_p, self.delta)
         sink = choose(self.progress)

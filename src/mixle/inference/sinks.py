@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mixle.inference.live import FitStatus, Sink
+from mixle.inference.search_updates import Named
 
-__all__ = ["Named", "choose", "line_of"]
+__all__ = ["choose", "line_of"]
 
 #: Seconds between two updates of a line or a callable, and between two lines of a log.
 UPDATE, LOG = 0.1, 1.0
@@ -72,25 +73,6 @@ class _Stream:
             self.stream.flush()
         except (OSError, ValueError):
             self.stream = None
-
-
-class Named:
-    """Updates of one fit of a search, with its number of components, to where those of the search go."""
-
-    def __init__(self, sink: Sink, components: int) -> None:
-        self.sink, self.components, self.period = sink, components, sink.period
-
-    def show(self, status: FitStatus) -> None:
-        """Show an update."""
-        self.sink.show(status._replace(components=self.components))
-
-    def clear(self) -> None:
-        """Make room for something else."""
-        self.sink.clear()
-
-    def end(self, status: FitStatus | None) -> None:
-        """Show the last update, if there was any."""
-        self.sink.end(None if status is None else status._replace(components=self.components))
 
 
 def _width() -> int:
