@@ -19,6 +19,7 @@ __all__ = [
     "HandleClosed",
     "ImpossibleEvidenceError",
     "IntegerBernoulliSetFitError",
+    "InterruptWarning",
     "KeyValidationError",
     "MissingPackage",
     "MixleError",
@@ -288,6 +289,10 @@ class MixleWarning(UserWarning):
 
 class ConvergenceWarning(MixleWarning):
     """A fit that ended before it had converged: at a cap, at a rejected step, or at an interrupt."""
+
+
+class InterruptWarning(ConvergenceWarning):
+    """A fit, or a search of several, that Ctrl-C ended; what had been reached is returned."""
 
 
 class RepairWarning(MixleWarning):

@@ -20,7 +20,8 @@ def test_local_is_fine_and_json_says_so(capsys):
 def test_without_a_trip_nothing_is_started(capsys, monkeypatch):
     monkeypatch.setattr(doctor.subprocess, "run", None)
     assert main(["doctor", "--no-trip"]) == 0
-    assert "local      not tried" in capsys.readouterr().out
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["local", "not", "tried", "not", "tried"] in lines
 
 
 def test_backends_are_listed_with_what_they_need(capsys):
@@ -28,6 +29,16 @@ def test_backends_are_listed_with_what_they_need(capsys):
     lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert lines["local"] == lines["mp"] == "usable"
     assert set(NEEDS) <= set(lines)
+
+
+def test_names_of_any_length_stand_in_columns(capsys):
+    main(["doctor", "--no-trip", "mp", "component_parallel"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len({line.index("not tried") for line in lines}) == 1
+    assert main(["backends"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    wide = max(len(line.split()[0]) for line in lines)
+    assert all(line[wide] == " " and line[wide + 1] != " " for line in lines)
 
 
 def test_an_unknown_backend_and_a_missing_package(monkeypatch):

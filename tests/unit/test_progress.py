@@ -8,7 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from mixle.inference import FitStatus, best_of, optimize
+import mixle
+from mixle.inference import FitStatus, best_of, optimize, select
 from mixle.inference.live import Live
 from mixle.inference.sinks import choose, line_of
 from mixle.inference.stopping import StopRule
@@ -137,6 +138,19 @@ def test_what_a_callable_raises_comes_through():
 
     with pytest.raises(LookupError):
         optimize(ROWS, mixture(), progress=fail)
+
+
+@pytest.mark.parametrize("way", [select, lambda *a, **k: mixle.fit({"x": a[0]}, **k)], ids=["select", "fit"])
+def test_a_search_tells_its_numbers_of_components(way, monkeypatch):
+    seen, terminal = [], Terminal()
+    options = {"components": range(1, 3), "trials": 2, "delta": None, "max_its": 3}
+    way(ROWS, progress=seen.append, **options)
+    assert {(one.components, one.trial) for one in seen} == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    assert [one.components for one in seen if one.finished] == [1, 2]
+    monkeypatch.setattr(sys, "stderr", terminal)
+    way(ROWS, progress=True, **options)
+    lines = [line.rpartition("\r")[2] for line in terminal.getvalue().rstrip("\n").split("\n")]
+    assert [line.partition(", EM 3/3")[0] for line in lines] == ["1 component, trial 2/2", "2 components, trial 2/2"]
 
 
 def test_a_terminal_that_goes_away_does_not_end_the_fit(monkeypatch):

@@ -1,11 +1,13 @@
 """Models as text: reprs, JSON, digests."""
 
+import datetime as dt
 import json
 import math
 import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import mixle.stats as st
@@ -166,6 +168,26 @@ def test_numbers_of_very_many_digits_are_refused_in_words():
     for build in laws:
         with pytest.raises(ValueError, match="not a value of the type int"):
             build(10**5000)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [pd.Timestamp("2024-01-02 03:04:05.000006"), pd.Timedelta("3 days"), dt.date(2024, 1, 2), dt.time(3)],
+    ids=repr,
+)
+def test_labels_of_dates_come_back_as_equals(label):
+    law = st.CategoricalDistribution({label: 0.25, "other": 0.75})
+    again = st.CategoricalDistribution.from_json(law.to_json())
+    assert again.pmap == law.pmap
+    assert again.digest() == law.digest()
+
+
+@pytest.mark.parametrize(
+    "label", [pd.Timestamp("2024") + pd.Timedelta(1, "ns"), pd.Timedelta(1, "ns"), pd.NaT], ids=repr
+)
+def test_dates_that_json_would_change_are_refused(label):
+    with pytest.raises(SerializationError, match="has no JSON form"):
+        st.CategoricalDistribution({label: 0.25, "other": 0.75}).to_json()
 
 
 DAMAGED = [

@@ -122,13 +122,30 @@ def test_what_is_refused_and_warned_of():
         MixtureModel(law="tied").fit(X)
     with pytest.raises(TypeError, match="law is 3; pass one of auto, diag, full, or a Schema"):
         MixtureModel(law=3).fit(X)
-    for name, bad in [("max_iter", 0), ("max_iter", "a"), ("n_init", 0), ("n_init", 1.5), ("tol", -1), ("tol", "a")]:
-        with pytest.raises(ValueError, match=f"^{name} must be a .*, not {bad!r}"):
-            MixtureModel(2, **{name: bad}).fit(X)
+    for name, wrong in {
+        "n_components": (0, 2.0, "2", None, True), "max_iter": (0, "a"), "n_init": (0, 1.5), "tol": (0, -1, "a", None),
+        "reg_covar": (-1e-6, "a", float("nan")), "n_jobs": (0, "2", 1.5, True),
+    }.items():  # fmt: skip
+        for bad in wrong:
+            for fit in (MixtureModel.fit, MixtureModel.partial_fit):
+                with pytest.raises(ValueError, match=f"^{name} must be a .*, not {bad!r}"):
+                    fit(MixtureModel(**{"n_components": 2, name: bad}), X)
     with pytest.raises(ValueError, match="n_samples=3 rows cannot be fitted by n_components=4"):
         MixtureModel(4).fit(X[:3])
     with pytest.warns(ConvergenceWarning, match="EM had not converged after 1 iterations"):
         MixtureModel(2, max_iter=1, tol=1e-12).fit(X)
+
+
+def test_an_array_is_read_by_position_where_a_frame_was_fitted():
+    model = MixtureModel(2).fit(FRAME)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        found = model.predict(FRAME.to_numpy())
+    assert np.array_equal(found, model.predict(FRAME))
+    with (
+        pytest.warns(UserWarning, match="valid feature names"),
+        pytest.raises(ValueError, match="X has 2 features, but MixtureModel is expecting 3"),
+    ):
+        model.predict(X)
 
 
 def test_partial_fits_go_on_from_batch_to_batch():

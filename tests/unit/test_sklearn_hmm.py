@@ -5,6 +5,8 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -116,6 +118,20 @@ def test_frames_are_fitted_by_their_schema():
         model.predict([["a"]])
 
 
+@pytest.mark.parametrize("emission", ["auto", "diag"])
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_a_list_of_frames_is_a_list_of_sequences(kind, emission):
+    whole = pd.DataFrame(X, columns=["a", "b"])
+    ends = np.cumsum(LENGTHS)
+    frames = [kind(whole.iloc[end - size : end]) for end, size in zip(ends, LENGTHS, strict=True)]
+    model = HiddenMarkovModel(2, emission=emission).fit(frames)
+    joined = HiddenMarkovModel(2, emission=emission).fit(kind(whole), lengths=LENGTHS)
+    assert model.model_.digest() == joined.model_.digest()
+    parts = model.predict(frames)
+    assert [len(part) for part in parts] == LENGTHS
+    assert np.array_equal(np.concatenate(parts), joined.predict(kind(whole), lengths=LENGTHS))
+
+
 def test_lists_of_any_observations():
     words = [["a", "a", "b"], ["b", "a", "a", "a"], []] * 10
     model = HiddenMarkovModel(2).fit(words)
@@ -157,6 +173,9 @@ REFUSED = [
     (lambda: HiddenMarkovModel(9).fit(X[:3]), "n_samples=3 observations cannot be fitted by n_components=9"),
     (lambda: HiddenMarkovModel(2).fit([]), "X holds no sequences"),
     (lambda: HiddenMarkovModel(2).fit(["ab", "ba"]), "item 0 of X is str 'ab', not a sequence"),
+    (lambda: HiddenMarkovModel(2).fit([FRAME, X]), "item 0 of X is DataFrame, not a sequence; pass a list"),
+    (lambda: HiddenMarkovModel(2).fit([pa.table({"a": [1.0]})] * 2), "item 0 of X is Table, not a sequence; pass"),
+    (lambda: HiddenMarkovModel("2").fit(X), "n_components must be a whole number of at least 1, not '2'"),
     (lambda: HiddenMarkovModel(2, emission="diag").fit([["a"], ["b"]]), "is a law of arrays: pass X of shape"),
     (lambda: HiddenMarkovModel(2).fit(X).sample(0), "n_samples must be at least 1"),
     (lambda: HiddenMarkovModel(2).fit(X).decode(X, algorithm="best"), "algorithm must be 'viterbi' or 'map'"),

@@ -4,8 +4,10 @@ import csv
 import io
 import json
 import os
+import shlex
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import mixle
@@ -39,6 +41,49 @@ def test_fit_says_schema_report_clusters_and_what_next(table, tmp_path, capsys):
         assert words in said
     assert said.splitlines()[-1] == f"Saved. Next: mixle score {out} {table}"
     assert f"sha256 {mixle.load(out).model.digest()}" in said
+
+
+UNREADABLE = "when,grams,note\n" + "".join(
+    f"2024-01-0{i % 7 + 1} 00:00:00+01:00,{a},{(5, 'five', '')[i % 3]}\n" for i, (_, a, _) in enumerate(ROWS)
+)
+
+
+@pytest.mark.parametrize(
+    "words", [["fit", "--components", "1"], ["plan", "--workers", "1"]], ids=lambda words: words[0]
+)
+def test_columns_that_cannot_be_read_are_left_out_by_the_words_that_are_told(tmp_path, capsys, words):
+    place = tmp_path / "t.csv"
+    place.write_text(UNREADABLE.replace("when", "the day"))
+    assert main([words[0], str(place), *words[1:]]) == 2
+    said = capsys.readouterr().err
+    assert "column 'the day' has dates of the time zone UTC+01:00" in said
+    _, _, told = said.partition("; here: ")
+    assert told == "--family 'the day=Ignored'\n"
+    assert main([words[0], str(place), *words[1:], *shlex.split(told)]) == 0
+    if words[0] == "plan":
+        assert f"mixle fit {place} --components 1 {told.strip()} --backend mp" in capsys.readouterr().out
+
+
+def test_all_columns_that_cannot_be_read_are_told_at_once(tmp_path, capsys):
+    place = tmp_path / "t.parquet"
+    pd.DataFrame({"a": [[1]] * 9, "x": range(9), "b": [{"c": 1}] * 9}).to_parquet(place)
+    assert main(["fit", str(place)]) == 2
+    assert capsys.readouterr().err.endswith("; here: --family a=Ignored --family b=Ignored\n")
+    pd.DataFrame({"a": [[1]] * 9}).to_parquet(place)
+    assert main(["fit", str(place)]) == 2
+    assert "here:" not in capsys.readouterr().err
+
+
+def test_one_row_is_scored_in_the_singular(model, tmp_path, capsys):
+    place = tmp_path / "one.csv"
+    place.write_text("drink,grams,price\nmilk,0.3,1.5\n")
+    assert main(["score", str(model), str(place)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == [
+        "1 row, mean log-density -inf nats",
+        "1 of them holds a value that the fit thinks impossible",
+    ]
+    assert any(": 1 row (100.0 %; " in line for line in said)
 
 
 def test_fit_in_float32(table, tmp_path, capsys):
@@ -76,7 +121,7 @@ def test_score(table, model, capsys):
 def test_score_of_a_label_never_seen(table, model, capsys):
     table.write_text("drink,grams,price\nmate,0.1,1.5\ntea,0.1,1.5\n")
     assert main(["score", str(model), str(table)]) == 0
-    assert "1 of them hold a value that the fit thinks impossible" in capsys.readouterr().out
+    assert "1 of them holds a value that the fit thinks impossible" in capsys.readouterr().out
     assert main(["score", str(model), str(table), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["log_density"][0] is told["mean_log_density"] is None

@@ -5,6 +5,7 @@ import decimal
 import json
 import os
 import threading
+import uuid
 
 import narwhals
 import numpy as np
@@ -129,6 +130,17 @@ RULED = [
     (RNG.gamma(1.0, 2.0, 2000), "Gamma", "all > 0, with a long tail"),
     (np.exp(RNG.normal(size=2000)), "LogGaussian", "all > 0, with a long tail"),
     (RNG.normal(size=500), "Gaussian", "numbers"),
+    ([10**25 + i for i in range(50)], "Ignored", "whole numbers near 1e+25 that float64 cannot tell apart"),
+    (np.arange(50, dtype=np.uint64) + np.uint64(2**63), "Ignored", "near 9.22337e+18 that float64 cannot tell apart"),
+    ([f"name {i}" for i in range(50)], "Ignored", "like a name for each; family Categorical takes it all the same"),
+    ([f"${i},200.50" for i in range(1, 50)], "Ignored", "they read like numbers ('$1,200.50'): turn them into numbers"),
+    ([f"{i % 30}.5 %" for i in range(500)], "Categorical", "30 different values; they read like numbers ('0.5 %')"),
+    ([f"-{i}.000,75 €" for i in range(50)], "Ignored", "they read like numbers"),
+    ([f"EUR {i}" for i in range(50)], "Ignored", "they read like numbers"),
+    ([f"2024-01-{i:02}" for i in range(1, 31)], "Ignored", "they read like dates ('2024-01-01'): pandas.to_datetime"),
+    ([f"{i}/3/24 12:00" for i in range(1, 31)], "Ignored", "they read like dates"),
+    ([f"{i:06}" for i in range(50)], "Ignored", "family Categorical takes it all the same"),
+    ([f"{i} {'9' * 500}" for i in range(50)], "Ignored", "family Categorical takes it all the same"),
     ([decimal.Decimal("1.5"), decimal.Decimal("2.25"), None], "Gaussian", "numbers 1.5 to 2.25"),
     (np.array([1.5, 2.5], np.float32), "Gaussian", "numbers 1.5 to 2.5"),
 ]
@@ -171,9 +183,28 @@ def test_a_column_with_zeros_of_their_own_is_fitted():
     assert law.base.lam == pytest.approx(8.0, abs=0.5)
 
 
+def arrow_frame(values):
+    """Return a data frame whose column is of a type of Arrow's."""
+    return pd.DataFrame({"a": pd.Series(pd.arrays.ArrowExtensionArray(pa.array(values)))})
+
+
 BAD = [
     ({"a": [[1], [2]]}, "column 'a' holds a list (row 0: [1])"),
-    ({"a": [1.0, {2}]}, "column 'a' holds a set (row 1: {2})"),
+    ({"a": [1.0, {2}]}, "column 'a' holds a set (row 1: {2}), not one value per row; leave it out, or turn it"),
+    (
+        pd.DataFrame({"a": pd.cut([1.0, 2.0, 3.0], 2)}),
+        "which is no number, text, truth value or date; leave it out, or turn it into one of them, for example df['a']",
+    ),
+    (pd.DataFrame({"a": pd.cut([1.0, 2.0, 3.0], 2)}), "column 'a' holds an Interval (row 0: Interval(0.998, 2.0"),
+    ({"a": [uuid.UUID(int=1)] * 2}, "column 'a' holds a UUID (row 0: UUID('00000000-0000-0000-0000-000000000001')), "),
+    (
+        pd.DataFrame({"a": pd.period_range("2024", periods=3)}),
+        "column 'a' holds a Period (row 0: Period('2024-01-01', ",
+    ),
+    (arrow_frame([[1], [2]]), "column 'a' holds a list (row 0: [1]), not one value per row"),
+    (arrow_frame([{"b": 1}, {"b": 2}]), "column 'a' holds a dict (row 0: {'b': 1}), not one value per row"),
+    (pa.table([[1.0, 2.0], [3.0, 4.0]], names=["a", "a"]), "two columns are named 'a'; give every column"),
+    (pa.record_batch([[1.0, 2.0], [3.0, 4.0]], names=["a", "a"]), "two columns are named 'a'; give every column"),
     ({"a": ["x", 3, "y"]}, "column 'a' mixes text (row 0: 'x') and number (row 1: 3)"),
     ({"a": [1.0, float("inf")]}, "column 'a' holds an infinity (row 1)"),
     ({"a": [1], "b": [2]}, "the table has 1 row"),
@@ -334,6 +365,15 @@ def test_saved_and_loaded(fitted, tmp_path):
     with pytest.raises(SchemaError, match="does not hold its rows"):
         again.clusters  # noqa: B018
     assert [path.name for path in tmp_path.iterdir()] == ["fit.json"]
+
+
+@pytest.mark.parametrize("name", [pd.Timestamp("2024-01-02"), dt.date(2024, 1, 2), ("a", 2), 7], ids=repr)
+def test_names_of_every_kind_come_back(name, tmp_path):
+    data = pd.DataFrame({name: [1.0, 2.5, 9.0, 9.5] * 5})
+    fitted = mixle.fit(data, components=2, trials=1)
+    fitted.save(tmp_path / "fit.json")
+    again = mixle.load(tmp_path / "fit.json")
+    assert (again.predict(data) == fitted.predict(data)).all()
 
 
 def test_a_place_that_cannot_be_written_is_named(fitted, tmp_path):

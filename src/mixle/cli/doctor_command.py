@@ -56,13 +56,14 @@ def _doctor(read: argparse.Namespace, out: Screen, err: Screen) -> int:
 
         out.say(json.dumps([one.as_dict() for one in found], indent=2))
     else:
+        wide = max(len(one.backend) for one in found)
         for one in found:
             what = " ".join(filter(None, (one.package, one.version)))
             took = "" if one.seconds is None else f"{one.seconds:.1f} s"
             words = {"ok": f"same bits as local, {took}"}.get(one.status, one.problem or one.status)
-            out.say(f"{one.backend:10} {one.status:10} {what:20} {words}")
+            out.say(f"{one.backend:{wide}} {one.status:10} {what:20} {words}")
             if one.fix:
-                out.say(f"{'':10} {'':10} {'':20} fix: {one.fix}")
+                out.say(f"{'':{wide}} {'':10} {'':20} fix: {one.fix}")
     return int(any(one.status == "failed" for one in found))
 
 
@@ -75,6 +76,8 @@ def _backends(read: argparse.Namespace, out: Screen, _err: Screen) -> int:
         rows = [{"backend": name, "usable": not fix, "state": state, "fix": fix} for name, state, fix in listing()]
         out.say(json.dumps(rows, indent=2))
         return 0
-    for name, state, fix in listing():
-        out.say(f"{name:16} {state}" + (f"; {fix}" if fix else ""))
+    found = listing()
+    wide = max(len(name) for name, _, _ in found)
+    for name, state, fix in found:
+        out.say(f"{name:{wide}} {state}" + (f"; {fix}" if fix else ""))
     return 0

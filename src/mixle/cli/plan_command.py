@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from mixle.cli.screen import Screen
+from mixle.cli.table_commands import add_family, schema_told
 from mixle.cli.words import count
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def add(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--speeds", type=speeds, help="relative speeds of the workers, e.g. 1,1,2 (default: all equal)")
     parser.add_argument("--components", type=count(1), default=1, help="components of the mixture (default: 1)")
+    add_family(parser)
     parser.add_argument("--sub-chunks", type=count(1), default=1, help="encoded pieces per shard (default: 1)")
     parser.add_argument("--json", action="store_true", help="print the placement as JSON")
     parser.set_defaults(run=_run, parser=parser)
@@ -136,14 +138,13 @@ def _measured(read: argparse.Namespace) -> tuple[int, float]:
         if read.rows is None or read.row_bytes is None:
             read.parser.error("name a TABLE, or tell both --rows and --row-bytes")
         return int(read.rows), float(read.row_bytes)
-    from mixle.tables import schema
     from mixle.tables.files import count_rows, read_file
 
     rows = count_rows(read.table) if read.rows is None else int(read.rows)
     if read.row_bytes is not None:
         return rows, float(read.row_bytes)
     head = read_file(read.table, PROBE)
-    families = schema(head)
+    families = schema_told(head, dict(read.family))
     table = families.read(head)
     encoder = families.estimator(read.components).accumulator_factory().make().acc_to_encoder()
     return rows, encoder.nbytes(encoder.seq_encode(table)) / len(table)
@@ -164,6 +165,7 @@ def _run(read: argparse.Namespace, out: Screen, _: Screen) -> int:
             else:
                 import shlex
 
-                table = shlex.quote(read.table)
-                out.say(f"  mixle fit {table} --components {read.components} --backend mp --workers {workers}")
+                words = ["mixle", "fit", read.table, "--components", str(read.components)]
+                words += [word for column, family in read.family for word in ("--family", f"{column}={family}")]
+                out.say(f"  {shlex.join(words)} --backend mp --workers {workers}")
     return 1 if placement.fits is False else 0

@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mixle.cli.page_file import refuse_place
-from mixle.cli.screen import Screen
+from mixle.cli.screen import Screen, counted
 from mixle.cli.words import count, counts
+from mixle.errors import InterruptWarning, SchemaError
 
-__all__ = ["add"]
+__all__ = ["add", "add_family", "schema_told"]
 
 _ENDS = "exit code: 0, or 2 if the request cannot be carried out (the reason is on standard error), 130 after Ctrl-C"
 _EXAMPLES = {
@@ -38,14 +39,7 @@ def add(commands: Any) -> None:
         help="clusters: a number, or several as 2-6, of which the least BIC is kept (default: 1-8)",
     )
     fit.add_argument("--out", help="write the fit to this JSON file, for 'mixle score', 'mixle sample' and mixle.load")
-    fit.add_argument(
-        "--family",
-        action="append",
-        default=[],
-        type=_assignment,
-        metavar="COLUMN=FAMILY",
-        help="family of a column instead of the inferred one, as share=Beta; Ignored leaves it out; may be repeated",
-    )
+    add_family(fit)
     fit.add_argument("--backend", default="local", help="where the E-steps run (default: local); the bits are the same")
     fit.add_argument("--workers", type=count(1), help="workers of the backend")
     fit.add_argument(
@@ -65,6 +59,18 @@ def add(commands: Any) -> None:
     sample.add_argument("model", help="JSON file that 'mixle fit --out' or fitted.save wrote")
     sample.add_argument("-n", type=count(1), default=1, help="number of rows (default: 1)")
     sample.add_argument("--seed", type=count(0, 2**32 - 1), default=0, help="seed of the draw (default: 0)")
+
+
+def add_family(parser: argparse.ArgumentParser) -> None:
+    """Let `parser` take families of columns."""
+    parser.add_argument(
+        "--family",
+        action="append",
+        default=[],
+        type=_assignment,
+        metavar="COLUMN=FAMILY",
+        help="family of a column instead of the inferred one, as share=Beta; Ignored leaves it out; may be repeated",
+    )
 
 
 def _parser(commands: Any, name: str, does: str, run: Any) -> argparse.ArgumentParser:
@@ -96,15 +102,17 @@ def _fit(read: argparse.Namespace, out: Screen, err: Screen) -> int:
     if read.out is not None:
         refuse_place(read.out, read.table)
     table = read_file(read.table)
-    schema = _schema(table, dict(read.family))
+    schema = schema_told(table, dict(read.family))
     pool = {} if read.workers is None else {"num_workers": read.workers}
     if read.precision != "float64":
         pool["precision"] = read.precision
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         fitted = mixle.tables.fit(
-            table, read.components, schema, read.backend, read.trials, read.iterations, read.seed, **pool
+            table, read.components, schema, read.backend, read.trials, read.iterations, read.seed, progress=True, **pool
         )
+    if any(issubclass(item.category, InterruptWarning) for item in caught):
+        raise KeyboardInterrupt  # half a search is no fit to go on with
     if read.out is not None:
         fitted.save(read.out)
     for item in caught:
@@ -123,8 +131,25 @@ def _fit(read: argparse.Namespace, out: Screen, err: Screen) -> int:
     return 0
 
 
-def _schema(table: Any, told: dict[str, str]) -> Any:
-    """Return the schema of a table; columns that are left out are not looked at, so they need not be readable."""
+def schema_told(table: Any, told: dict[str, str]) -> Any:
+    """Return the schema of a table with the families that were told.
+
+    Columns that are left out are not looked at, so they need not be readable.
+
+    Parameters
+    ----------
+    table : table
+        What `read_file` returned.
+    told : dict
+        Family of each column that has one by name.
+
+    Raises
+    ------
+    SchemaError
+        With the words that leave out each column that cannot be read.
+    """
+    import shlex
+
     import mixle.tables
     from mixle.tables.schemas import Field, Schema
 
@@ -132,9 +157,26 @@ def _schema(table: Any, told: dict[str, str]) -> Any:
     kept = [name for name in names if told.get(name) != "Ignored"]
     if not kept:
         return mixle.tables.schema(table).replace(told)
-    found = mixle.tables.schema(table, kept)
+    try:
+        found = mixle.tables.schema(table, kept)
+    except SchemaError as error:
+        lost = [name for name in kept if _unreadable(table, name)]
+        if len(lost) == len(kept):
+            raise
+        words = " ".join(f"--family {shlex.quote(f'{name}=Ignored')}" for name in lost)
+        raise SchemaError(f"{error}; here: {words}") from None
     fields = [found[name] if name in kept else Field(name, "Ignored", None, "as told") for name in names]
     return Schema(fields, found.rows).replace(told)
+
+
+def _unreadable(table: Any, name: Any) -> bool:
+    import mixle.tables
+
+    try:
+        mixle.tables.schema(table, [name])
+    except SchemaError:
+        return True
+    return False
 
 
 def _score(read: argparse.Namespace, out: Screen, _: Screen) -> int:
@@ -153,15 +195,14 @@ def _score(read: argparse.Namespace, out: Screen, _: Screen) -> int:
         lines = zip(clusters.tolist(), scores.tolist(), strict=True)
         out.say("cluster,log_density", *(f"{cluster},{score!r}" for cluster, score in lines))
         return 0
-    out.say(f"{len(scores):,} rows, mean log-density {scores.mean():.6g} nats")
+    out.say(f"{counted(len(scores), 'rows')}, mean log-density {scores.mean():.6g} nats")
     impossible = int((~(scores > -math.inf)).sum())
     if impossible:
-        out.say(f"{impossible:,} of them hold a value that the fit thinks impossible")
+        out.say(f"{impossible:,} of them hold{'s' if impossible == 1 else ''} a value that the fit thinks impossible")
     for k in range(len(fitted.model.w)):
         held = int((clusters == k).sum())
-        out.say(
-            f"Cluster {k}: {held:,} rows ({100 * held / len(scores):.1f} %; {100 * fitted.model.w[k]:.1f} % fitted)"
-        )
+        share, weight = 100 * held / len(scores), 100 * fitted.model.w[k]
+        out.say(f"Cluster {k}: {counted(held, 'rows')} ({share:.1f} %; {weight:.1f} % fitted)")
     return 0
 
 

@@ -7,7 +7,7 @@ import math
 import time
 from typing import Any
 
-from mixle.errors import ConvergenceWarning
+from mixle.errors import InterruptWarning
 from mixle.inference.checkpoint import trial_files
 from mixle.inference.checkpoint_file import CheckpointFile
 from mixle.inference.fitting import Fit, Fitted, NoObjective, warn_all
@@ -133,8 +133,9 @@ def _trials(
         if out is not None and not interrupted:
             loop.progress.write(f"Trial {trial}. VLL={score:f}\n")
         if interrupted and best is not None:
-            told = f"trial {trial} of {len(files)} was interrupted; the best model so far is returned"
-            best.messages.append(ConvergenceWarning(told))
+            if len(files) > 1:
+                told = f"trial {trial} of {len(files)} was interrupted; the best model so far is returned"
+                best.messages.append(InterruptWarning(told))
             break
     if best is None:
         raise failure or NoObjective("EM did not produce a finite objective")

@@ -182,7 +182,7 @@ def bootstrap(
     how["precision"] = check_precision("bootstrap", options.pop("precision", None))
     model, start = options.pop("model", None), options.pop("prev_estimate", None)
     if model is None:
-        model = optimize(rows, chosen, prev_estimate=start, **how)
+        model = _whole(optimize(rows, chosen, prev_estimate=start, **how))
     measure = partial(_measured, check_callable("statistic", statistic, "a function of a model") or parameters_of)
     named = measure(model)
     if not named:
@@ -218,7 +218,14 @@ def _replicate(
             fitted = optimize(rows, estimator, weights=weights, prev_estimate=model, **how)
         except ValueError:
             return {}
-    return dict(measure(fitted))
+    return dict(measure(_whole(fitted)))
+
+
+def _whole(model: Any) -> Any:
+    """Return a fitted model; half a one, which an interrupt left, interrupts the bootstrap."""
+    if model.fit_provenance().stopped == "interrupted":
+        raise KeyboardInterrupt
+    return model
 
 
 def _measured(statistic: Callable[[Any], Any], model: Any) -> dict[str, float]:

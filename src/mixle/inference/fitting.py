@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mixle._log import note
-from mixle.errors import ConvergenceWarning, EmptyDataError, MixleWarning, RepairWarning, SupportError
+from mixle.errors import ConvergenceWarning, EmptyDataError, InterruptWarning, MixleWarning, RepairWarning, SupportError
 from mixle.inference.checkpoint import Record
 from mixle.inference.checkpoint_file import CheckpointFile
 from mixle.inference.inferring import Inferred
@@ -295,7 +295,7 @@ class Fit:
         delta, stopped, gain = self.loop.rule.delta, outcome.stopped, f"the last step gained {outcome.gain:.6g}"
         done = f"EM stopped after {outcome.iterations} iteration{'' if outcome.iterations == 1 else 's'}"
         if stopped == "interrupted":
-            messages.append(ConvergenceWarning(f"{done}, interrupted; the model reached so far is returned"))
+            messages.append(InterruptWarning(f"{done}, interrupted; the model reached so far is returned"))
         elif stopped == "rejected" and (not self.loop.rule.settles or not math.isfinite(outcome.gain)):
             messages.append(ConvergenceWarning(f"{done}: {gain} and was rejected; the model before it is returned"))
         elif stopped in {"max_its", "max_seconds"} and self.loop.rule.settles:

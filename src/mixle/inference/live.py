@@ -34,6 +34,8 @@ class FitStatus(NamedTuple):
         Start of `best_of`, from 1, and their number.
     finished : bool
         Whether this is the last update.
+    components : int or None
+        Number of components that a search is fitting; None outside of one.
     """
 
     iteration: int
@@ -46,6 +48,7 @@ class FitStatus(NamedTuple):
     trial: int = 1
     trials: int = 1
     finished: bool = False
+    components: int | None = None
 
 
 class Sink(Protocol):

@@ -112,7 +112,17 @@ def table_readers(data: Any) -> list[tuple[Any, Callable[[], Any]]] | None:
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(data, pandas.DataFrame):
         return [(name, lambda j=j: data.iloc[:, j]) for j, name in enumerate(data.columns)]  # type: ignore[misc]  # lambda defaults
+    if (
+        callable(getattr(data, "to_pydict", None))
+        and hasattr(data, "schema")
+        and callable(getattr(data, "column", None))
+    ):
+        names = data.schema.names  # of Arrow; two columns of one name are one in a dict
+        return [(name, lambda j=j: data.column(j).to_pylist()) for j, name in enumerate(names)]  # type: ignore[misc]  # lambda defaults
     if callable(getattr(data, "to_pydict", None)):
+        if callable(getattr(data, "column", None)):  # of Arrow: in a dict, two columns of one name would be one
+            names = data.schema.names
+            return [(name, lambda j=j: data.column(j).to_pylist()) for j, name in enumerate(names)]  # type: ignore[misc]  # lambda defaults
         columns = data.to_pydict()
         return [(name, lambda name=name: columns[name]) for name in columns]  # type: ignore[misc]  # lambda defaults
     if callable(getattr(data, "iter_rows", None)) and hasattr(data, "columns"):

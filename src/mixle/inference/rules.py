@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mixle.errors import SchemaError
+from mixle.inference.written import reads_like
 from mixle.stats.label_column import LabelColumn
 from mixle.stats.reading import is_missing
 
@@ -93,15 +94,18 @@ def choose(name: Any, values: Any) -> Choice:
     """
     if isinstance(values, LabelColumn):
         missing = int(values.missing.sum())
-        return _labels(values.counts(), missing) if missing < len(values) else _nothing(missing)
+        return _labels(name, values.counts(), missing) if missing < len(values) else _nothing(missing)
     there, missing = _present(values)
     if not len(there):
         return _nothing(missing)
     kind = _kind(name, there, values)
     if kind == "text":
-        return _labels(Counter(there), missing)
+        return _labels(name, Counter(there), missing)
     numbers_ = _finite(name, there, values)
     low, high = float(numbers_.min()), float(numbers_.max())
+    if low == high and _differ(there):
+        reason = f"whole numbers near {low:.6g} that float64 cannot tell apart, like names"
+        return Choice("Ignored", reason, {}, missing)
     if low == high and not missing:
         return Choice("Ignored", f"the same value in every row: {low:.6g}", {}, missing)
     if kind == "truth" or ({low, high} <= {0.0, 1.0} and bool(np.isin(numbers_, (0.0, 1.0)).all())):
@@ -114,6 +118,11 @@ def choose(name: Any, values: Any) -> Choice:
         if found is not None:
             return found
     return _measure(numbers_, missing)
+
+
+def _differ(there: Any) -> bool:
+    """Return whether values that are one number in float64 differ: whole numbers beyond 2**53."""
+    return not (isinstance(there, np.ndarray) and there.dtype.kind == "f") and any(one != there[0] for one in there)
 
 
 def _finite(name: Any, there: Any, values: Any) -> np.ndarray:
@@ -162,8 +171,7 @@ def _kind(name: Any, there: Any, values: Any) -> str:
                     "read those of a table as days, a row of a fit holds numbers: turn them into numbers first"
                 )
             raise SchemaError(
-                f"column {name!r} holds a {kind.__name__} (row {row}: {values[row]!r:.60}), not one value per row; "
-                f"leave it out with columns=, or turn it into columns of single values"
+                f"column {name!r} holds {_of_kind(kind)} (row {row}: {values[row]!r:.60}), {_instead(name, kind)}"
             )
     if len(set(kinds.values())) > 1:
         shown = []
@@ -177,6 +185,21 @@ def _kind(name: Any, there: Any, values: Any) -> str:
     return kinds[type(there[0])]
 
 
+def _of_kind(kind: type) -> str:
+    name = kind.__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+
+
+def _instead(name: Any, kind: type) -> str:
+    """Return what is wrong with values of a kind that is none of ours, and what helps."""
+    if hasattr(kind, "__len__") or hasattr(kind, "__iter__"):
+        return "not one value per row; leave it out, or turn it into columns of single values"
+    return (
+        "which is no number, text, truth value or date; leave it out, or turn it into one of them, for example "
+        f"df[{name!r}] = df[{name!r}].astype(str)"
+    )
+
+
 def _kind_of(kind: type) -> str:
     import decimal
 
@@ -188,10 +211,10 @@ def _kind_of(kind: type) -> str:
 
 
 def _nothing(missing: int) -> Choice:
-    return Choice("Ignored", f"no value in any of {missing} rows", {}, missing)
+    return Choice("Ignored", f"no value in any of {missing:,} rows", {}, missing)
 
 
-def _labels(counts: Mapping[Any, int], missing: int) -> Choice:
+def _labels(name: Any, counts: Mapping[Any, int], missing: int) -> Choice:
     found, rows = len(counts), sum(counts.values())
     if found == 1:
         (label,) = counts
@@ -200,8 +223,10 @@ def _labels(counts: Mapping[Any, int], missing: int) -> Choice:
         return Choice("Ignored", f"the same value in every row: {label!r:.40}", {}, missing)
     if found > MOST_LABELS or (found > 20 and 2 * found > rows):
         why = f"text with {found:,} different values in {rows:,} rows, like a name for each"
-        return Choice("Ignored", f"{why}; replace(...='Categorical') takes it all the same", {}, missing)
-    return Choice("Categorical", f"text with {found} different values", {}, missing)
+        hint = reads_like(name, counts) or "family Categorical takes it all the same"
+        return Choice("Ignored", f"{why}; {hint}", {}, missing)
+    hint = reads_like(name, counts) if found > FEW else ""
+    return Choice("Categorical", f"text with {found} different values{'; ' if hint else ''}{hint}", {}, missing)
 
 
 def _whole(values: np.ndarray, missing: int) -> Choice | None:
@@ -328,9 +353,9 @@ def named_estimator(family: str, arguments: Mapping[str, Any]) -> Any:
 
     if f"{family}Estimator" not in stats.__all__:
         names = [name.removesuffix("Estimator") for name in stats.__all__ if name.endswith("Estimator")]
-        near = get_close_matches(family, [*names, "Ignored"], n=1)
+        near = get_close_matches(family, names, n=1)
         meant = f"did you mean {near[0]!r}? There" if near else "there"
-        raise SchemaError(f"{family!r} is no family; {meant} are {', '.join(names)} and Ignored")
+        raise SchemaError(f"{family!r} is no family; {meant} are {', '.join(names)}")
     kind = getattr(stats, f"{family}Estimator")
     try:
         return kind(**arguments)

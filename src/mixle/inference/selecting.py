@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mixle.errors import EmptyDataError, SchemaError
+from mixle.errors import EmptyDataError, InterruptWarning, SchemaError
 from mixle.inference.inferring import inferred_for
 from mixle.inference.options import as_estimator, one_of
 from mixle.inference.resident import rows_for
@@ -109,6 +109,8 @@ class Search:
         Gain below which a fit has settled.
     seed : int
         Seed of the starts.
+    progress : bool, str, callable or None
+        As for `optimize`.
     """
 
     trials: int
@@ -116,14 +118,15 @@ class Search:
     init_p: float
     delta: float | None
     seed: int
+    progress: Any = None
 
     @classmethod
     def of(cls, rows: int, trials: int, max_its: int, seed: int, options: dict[str, Any]) -> Search:
-        """Return the search for so many rows; takes ``delta`` and ``init_p`` out of `options`, adds ``num_shards``."""
+        """Return the search for so many rows; takes what is its own out of `options`, adds ``num_shards``."""
         delta = options.pop("delta", 1e-5 * rows)
         init_p = options.pop("init_p", 1.0 if rows <= START_ROWS else 0.1)
         options.setdefault("num_shards", shards_for(rows))
-        return cls(trials, max_its, init_p, delta, seed)
+        return cls(trials, max_its, init_p, delta, seed, options.pop("progress", None))
 
     def fitted(self, count: int, estimator: Any, handle: Any) -> tuple[Candidate, Any, list[Warning]]:
         """Return one number of components: what it scored, its model, and what a caller is to be warned of.
@@ -138,16 +141,49 @@ class Search:
             The rows, encoded.
         """
         from mixle.inference.best import best_of
+        from mixle.inference.search_updates import Named
+        from mixle.inference.sinks import choose
 
         how = (self.trials, self.max_its, self.init_p, self.delta)
+        sink = choose(self.progress)
+        named = None if sink is None else Named(sink, count)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            _, model = best_of(None, None, estimator, *how, seed=self.seed, enc_data=handle)
+            _, model = best_of(None, None, estimator, *how, seed=self.seed, enc_data=handle, progress=named)
         told, free = model.fit_provenance(), free_parameters(model)
         likelihood, settled = float(told.final_objective), told.stopped == "converged"
         cost = -2.0 * likelihood + free * math.log(len(handle))
         candidate = Candidate(count, likelihood, free, cost, told.iterations, settled)
         return candidate, model, [item.message for item in caught if isinstance(item.message, Warning)]
+
+    def each(self, counts: list[int], estimator: Callable[[int], Any], handle: Any) -> tuple[list[Any], list[Warning]]:
+        """Return what `fitted` returns for each number of components, and what a caller is to be warned of beside it.
+
+        An interrupt ends the search, not one of its fits alone; before the first fit has a model it is raised.
+
+        Parameters
+        ----------
+        counts : list of int
+            Numbers of components.
+        estimator : callable
+            Of a number of components, the estimator of the mixture.
+        handle : EncodedDataHandle
+            The rows, encoded.
+        """
+        fits: list[Any] = []
+        for count in counts:
+            try:
+                fits.append(self.fitted(count, estimator(count), handle))
+            except KeyboardInterrupt:
+                if not fits:
+                    raise
+            else:
+                if not any(isinstance(message, InterruptWarning) for message in fits[-1][2]):
+                    continue
+            tried = ", ".join(str(candidate.components) for candidate, _, _ in fits)
+            told = f"the search was interrupted at {count} components; the best so far (tried: {tried}) is returned"
+            return fits, [InterruptWarning(told)] if len(counts) > 1 else []
+        return fits, []
 
 
 @dataclass(frozen=True)
@@ -236,8 +272,8 @@ def select(
     seed : int
         Seed of the starts, and of the rows that are held out.
     **options
-        ``max_its`` (200), ``delta`` (1e-5 nats for each row), ``init_p``, ``held_out`` (share of the rows, 0.2), and
-        what `encoded_data` takes: ``num_workers``, ``num_shards``, ``precision``, ``policies``, ...
+        ``max_its`` (200), ``delta`` (1e-5 nats for each row), ``init_p``, ``held_out`` (share of the rows, 0.2),
+        ``progress`` (as for `optimize`), and what `encoded_data` takes: ``num_workers``, ``num_shards``, ...
 
     Returns
     -------
@@ -254,7 +290,7 @@ def select(
     Warns
     -----
     ConvergenceWarning
-        (a UserWarning) if the fit that is chosen had not settled.
+        (a UserWarning) if the fit that is chosen had not settled; an InterruptWarning if Ctrl-C ended the search.
 
     Examples
     --------
@@ -281,13 +317,11 @@ def select(
         )
     how = Search.of(len(rows), trials, cap, seed, options)
     add = _added(criterion, rows, others)
-    fits = []
     with encoded_data(rows, MixtureEstimator([single] * max(counts)), backend=backend, **options) as handle:
-        for count in counts:
-            candidate, model, messages = how.fitted(count, MixtureEstimator([single] * count), handle)
-            fits.append((add(candidate, model), model, messages))
+        found, told = how.each(counts, lambda count: MixtureEstimator([single] * count), handle)
+    fits = [(add(candidate, model), model, messages) for candidate, model, messages in found]
     chosen, model, messages = min(fits, key=lambda item: (item[0].cost(criterion), item[0].parameters))
-    for message in messages:
+    for message in [*messages, *told]:
         warnings.warn(message, stacklevel=2)
     return Selection(model, chosen, tuple(item[0] for item in fits), criterion)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mixle.inference.live import FitStatus, Sink
+from mixle.inference.search_updates import Named
 
 __all__ = ["choose", "line_of"]
 
@@ -93,6 +94,8 @@ def line_of(status: FitStatus) -> str:
     parts = [f"EM {status.iteration}/{status.max_its}", f"objective {status.objective:,.2f}", f"gain {status.gain:.3g}"]
     if status.trials > 1:
         parts.insert(0, f"trial {status.trial}/{status.trials}")
+    if status.components is not None:
+        parts.insert(0, f"{status.components} component{'' if status.components == 1 else 's'}")
     if status.rows_per_second is not None:
         parts.append(f"{units.count(status.rows_per_second)} rows/s")
     parts.append(units.seconds(status.elapsed).replace("µ", "u"))
@@ -111,6 +114,8 @@ def choose(progress: Any) -> Sink | None:
     """
     if progress is None or progress is False:
         return None
+    if isinstance(progress, Named):
+        return progress
     if progress is True or progress == "always":
         stream = sys.stderr
         over = _live(stream)

@@ -28,12 +28,15 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def _fit(self, rows: Any, estimator: Any, units: int, weight: float, weights: Any = None) -> None:
         """Fit, and set the attributes that tell how; `units` observations make up `rows`, of this `weight`."""
-        model = self._optimised(rows, estimator, units, weights)
+        model, interrupted = self._optimised(rows, estimator, units, weights)
         told = model.fit_provenance()
         self.model_ = model
         self.converged_, self.n_iter_ = told.stopped == "converged", max(1, told.iterations)
         self.lower_bound_ = float(told.final_objective) / weight
         self.lower_bounds_ = np.array(told.objectives or [told.final_objective]) / weight
+        self._adopt()
+        if interrupted:  # a search or a validation over many fits has to end
+            raise KeyboardInterrupt
         if not self.converged_:
             warnings.warn(
                 f"EM had not converged after {self.n_iter_} iterations; raise max_iter or tol",
@@ -41,12 +44,15 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 stacklevel=3,
             )
 
-    def _optimised(self, rows: Any, estimator: Any, units: int, weights: Any) -> Any:
+    def _adopt(self) -> None:
+        """Set the attributes that are parts of ``model_``."""
+
+    def _optimised(self, rows: Any, estimator: Any, units: int, weights: Any) -> tuple[Any, bool]:
+        """Return the fitted model, and whether an interrupt ended the fit."""
         from mixle.inference import best_of, optimize
         from mixle.inference.selecting import START_ROWS, shards_for
         from mixle.utils.parallel.planner import encoded_data
 
-        self._checked()
         backend, pool = self._pool()
         if weights is not None:
             pool["weights"] = weights
@@ -57,28 +63,36 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         previous = getattr(self, "model_", None) if self.warm_start else None
         shards = min(len(rows), shards_for(units))
         with (
-            warnings.catch_warnings(),
+            warnings.catch_warnings(record=True) as caught,
             encoded_data(rows, estimator, backend=backend, num_shards=shards, **pool) as handle,
         ):
-            warnings.simplefilter("ignore", errors.ConvergenceWarning)  # told by scikit-learn's own
+            warnings.simplefilter("always", errors.ConvergenceWarning)
             if previous is not None:
-                return optimize(
+                model = optimize(
                     None, estimator, max_its=self.max_iter, delta=delta, prev_estimate=previous, enc_data=handle
                 )
-            return best_of(None, None, estimator, self.n_init, self.max_iter, init_p, delta, rng, enc_data=handle)[1]
+            else:
+                how = (self.n_init, self.max_iter, init_p, delta, rng)
+                _, model = best_of(None, None, estimator, *how, enc_data=handle)
+        for item in caught:
+            if not issubclass(item.category, errors.ConvergenceWarning):  # those are told by scikit-learn's own
+                warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+        return model, any(issubclass(item.category, errors.InterruptWarning) for item in caught)
 
     def _checked(self) -> None:
         """Refuse parameters that no fit can have, by their names here."""
-        for name in ("max_iter", "n_init"):
-            value = getattr(self, name, 1)
+        for name in ("n_components", "max_iter", "n_init"):
+            value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, not {value!r:.80}")
-        if (
-            isinstance(self.tol, (bool, str))
-            or not isinstance(self.tol, numbers.Real)
-            or not 0.0 < float(self.tol) < np.inf
-        ):
-            raise ValueError(f"tol must be a finite number above 0, not {self.tol!r:.80}")
+        for name, least in (("tol", "above 0"), ("reg_covar", "of at least 0")):
+            value = getattr(self, name)
+            real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if not real or not 0.0 <= float(value) < np.inf or (value == 0 and least == "above 0"):
+                raise ValueError(f"{name} must be a finite number {least}, not {value!r:.80}")
+        jobs = self.n_jobs
+        if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, numbers.Integral) or jobs == 0):
+            raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {jobs!r:.80}")
 
     def _pool(self) -> tuple[str, dict[str, Any]]:
         from mixle.utils.parallel.planning.discover import usable_cpus
@@ -109,6 +123,9 @@ class Estimator(DensityMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         if self.schema_ is None:
             return validate_data(self, X, dtype=kind, reset=False)
         validate_data(self, X, skip_check_array=True, reset=False)
+        named = getattr(self, "feature_names_in_", None)
+        if named is not None and isinstance(X, np.ndarray):  # scikit-learn has warned, and goes by position
+            X = dict(zip(named.tolist(), X.T, strict=True))
         return self.schema_.read(X)
 
     def _drawing(self, count: int, state: Any = None) -> Any:

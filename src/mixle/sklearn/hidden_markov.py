@@ -107,7 +107,7 @@ class HiddenMarkovModel(Estimator):
         Parameters
         ----------
         X : array or data frame, shape (n, d), or list of sequences
-            Observations, sequence after sequence.
+            Observations, sequence after sequence; a list may hold an array, a frame or values for each sequence.
         y : ignored
             Present by convention. In the place of `lengths`, as in ``fit(X, lengths)``, it is taken for them: whole
             numbers that sum to n, and are not as many.
@@ -135,7 +135,6 @@ class HiddenMarkovModel(Estimator):
             )
         estimator = HiddenMarkovEstimator([self._element] * self.n_components)
         self._fit(found.rows, estimator, total, float(total))
-        self.startprob_, self.transmat_ = np.asarray(self.model_.w), np.asarray(self.model_.transitions)
         return self
 
     def predict(self, X: Any, lengths: Any = None) -> Any:
@@ -272,11 +271,15 @@ class HiddenMarkovModel(Estimator):
         total = int(self._read(X, lengths).sizes.sum())
         return -2.0 * self.score(X, lengths=lengths) + self._free() * float(np.log(total))
 
+    def _adopt(self) -> None:
+        self.startprob_, self.transmat_ = np.asarray(self.model_.w), np.asarray(self.model_.transitions)
+
     def __sklearn_tags__(self) -> Any:
         return self._tags(self.emission)
 
     def _opened(self, X: Any, lengths: Any) -> Sequences:
         """Return the sequences of a fit, and note their form and the estimator of an observation."""
+        self._checked()
         if isinstance(self.emission, str) and self.emission not in LAWS:
             raise ValueError(f"emission must be one of {', '.join(LAWS)}, a Schema or an estimator: {self.emission!r}")
         if not isinstance(self.emission, str) and not is_law(self.emission):

@@ -130,8 +130,6 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
             )
         weight = float(len(rows)) if sample_weight is None else float(sample_weight.sum())
         self._fit(rows, estimator, len(rows), weight, sample_weight)
-        self.weights_ = np.asarray(self.model_.w)
-        self._stream: Any = None
         self.labels_ = self._posterior(rows).argmax(axis=1)
         return self
 
@@ -279,11 +277,15 @@ class MixtureModel(ClusterMixin, Estimator):  # type: ignore[misc]  # scikit-lea
         scores = self.score_samples(X)
         return float(-2.0 * scores.sum() + self._free() * np.log(len(scores)))
 
+    def _adopt(self) -> None:
+        self.weights_, self._stream = np.asarray(self.model_.w), None
+
     def __sklearn_tags__(self) -> Any:
         return self._tags(self.law)
 
     def _opened(self, X: Any) -> tuple[Any, Any]:
         """Return the rows of the first fit and the estimator, after checking the parameters."""
+        self._checked()
         if isinstance(self.law, str) and self.law not in LAWS:
             raise ValueError(f"law must be one of {', '.join(LAWS)}, or a Schema; not {self.law!r}")
         from mixle.tables import Schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +39,15 @@ def together(X: Any, lengths: Any) -> tuple[Any, Any, bool]:
         return X, lengths, True
     if not len(X):
         raise ValueError("X holds no sequences; pass at least one")
+    if all(is_frame(row) for row in X):
+        concat = getattr(sys.modules[type(X[0]).__module__.partition(".")[0]], "concat", None)
+        if concat is not None:  # that of pandas or polars
+            return concat(X), [len(row) for row in X], False
     for i, row in enumerate(X):
         if isinstance(row, (str, bytes)) or not hasattr(row, "__len__") or is_frame(row):
+            shown = type(row).__name__ if is_frame(row) else f"{type(row).__name__} {row!r:.60}"
             raise ValueError(
-                f"item {i} of X is {type(row).__name__} {row!r:.60}, not a sequence; pass a list of sequences, or an "
+                f"item {i} of X is {shown}, not a sequence; pass a list of sequences, or an "
                 "array or data frame of shape (n, d) with lengths="
             )
     if all(isinstance(row, np.ndarray) and row.ndim == 2 for row in X):

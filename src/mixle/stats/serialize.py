@@ -222,8 +222,11 @@ def _rare_to_plain(value: Any) -> Any:
         return {"array": flat, "shape": list(value.shape), "dtype": value.dtype.str}
     if isinstance(value, bytes):
         return {"bytes": value.hex()}
-    if isinstance(value, (dt.date, dt.time)):  # a datetime is a date
-        return {type(value).__name__: value.isoformat()}
+    if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
+        raise SerializationError(f"{value!r:.80} has no JSON form: its nanoseconds; round it to microseconds")
+    for kind in (dt.datetime, dt.date, dt.time):  # also a Timestamp of pandas; a datetime is a date
+        if isinstance(value, kind) and value == value:  # NaT is not
+            return {kind.__name__: value.isoformat()}
     if isinstance(value, dt.timedelta):
         return {"timedelta": [value.days, value.seconds, value.microseconds]}
     if callable(value):

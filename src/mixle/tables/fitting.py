@@ -46,8 +46,8 @@ def fit(
         Seed of the starts.
     **options
         ``delta`` (the gain, in log-likelihood, below which a fit has settled; 1e-5 for each row by default),
-        ``init_p``, and what `encoded_data` takes: ``num_workers``, ``num_shards``, ``precision``, ``policies``,
-        ``weights``, ...
+        ``init_p``, ``progress`` (as for `optimize`), and what `encoded_data` takes: ``num_workers``, ``num_shards``,
+        ``precision``, ``policies``, ``weights``, ...
 
     Returns
     -------
@@ -64,7 +64,8 @@ def fit(
     Warns
     -----
     ConvergenceWarning
-        (a UserWarning) if the fit that is kept had not settled after `max_its` iterations.
+        (a UserWarning) if the fit that is kept had not settled after `max_its` iterations; an InterruptWarning if
+        Ctrl-C ended the search: the best fit so far is returned.
 
     Examples
     --------
@@ -91,8 +92,8 @@ def fit(
         )
     how = Search.of(len(rows), trials, max_its, seed, options)
     with encoded_data(rows, largest, backend=backend, **options) as handle:
-        fits = [how.fitted(count, chosen.estimator(count), handle) for count in counts]
+        fits, told = how.each(counts, chosen.estimator, handle)
     _, model, messages = min(fits, key=lambda item: (item[0].bic, item[0].parameters))
-    for message in messages:
+    for message in [*messages, *told]:
         warnings.warn(message, stacklevel=2)
     return Fit(model, chosen, tuple(candidate for candidate, _, _ in fits), backend, rows)

@@ -201,7 +201,7 @@ def _pandas(values: Any) -> Any:
         return None
     try:
         codes, labels = pandas.factorize(values)
-    except TypeError:  # lists and other values without a hash: their column is named later
+    except (TypeError, NotImplementedError):  # without a hash, or without a kernel of Arrow: named later
         return None
     labels = labels.tolist()
     return LabelColumn(codes, labels) if labels and set(map(type, labels)) == {str} else None
@@ -210,7 +210,7 @@ def _pandas(values: Any) -> Any:
 def _zoned(name: Any, zone: Any) -> SchemaError:
     return SchemaError(
         f"column {name!r} has dates of the time zone {zone}; say which clock counts, for example "
-        f"df[{name!r}].dt.tz_convert('UTC').dt.tz_localize(None)"
+        f"df[{name!r}].dt.tz_convert('UTC').dt.tz_localize(None), or leave the column out"
     )
 
 
