@@ -293,9 +293,6 @@ class LeafDistribution(CarriesPrior, SequenceEncodableProbabilityDistribution):
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
     keys: Any = None
 
-    def _finish(self, name: str | None, keys: Any) -> None:
-        self.name, self.keys = name, keys
-
     def dist_to_encoder(self) -> LeafEncoder:
         """Return the family's encoder."""
         return LeafEncoder(self.leaf)

@@ -97,9 +97,9 @@ class BetaEstimator(LinearEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior in rows, used with `suff_stat`.
+        Weight of the prior in rows.
     suff_stat : (float, float), optional
-        Prior means of log x and of log(1 − x).
+        Prior means of log x and of log(1 − x); by default (−1, −1), those of the uniform law.
     delta : float
         Change of the shapes' logarithms at which Newton's method stops.
     name, keys
@@ -128,7 +128,7 @@ class BetaEstimator(LinearEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        super().__init__(pseudo_count, suff_stat, name, keys)
+        super().__init__(pseudo_count, (-1.0, -1.0) if pseudo_count and suff_stat is None else suff_stat, name, keys)
         self.delta = positive(delta, "delta")
 
     def _fit(self, means: list[float]) -> BetaDistribution:
