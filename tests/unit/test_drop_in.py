@@ -106,16 +106,19 @@ def test_another_name_makes_the_same_model(what):
         (lambda: st.CategoricalDistribution({"a": 1.0}, prob_map={"a": 1.0}), "given pmap and prob_map"),
         (lambda: st.IntegerCategoricalDistribution(0, [1.0], prob_vec=[1.0]), "given p_vec and prob_vec"),
         (lambda: st.DiagonalGaussianDistribution([0.0], [1.0], covariance=[1.0]), "given covar and covariance"),
-        (
-            lambda: st.RecordDistribution({"n": st.PoissonDistribution(2.0)}, [st.PoissonDistribution(2.0)]),
-            "a mapping and parts beside it",
-        ),
         (lambda: st.RecordEstimator(["a", "b"], [st.PoissonEstimator()]), "2 field names and 1 parts"),
     ],
 )
 def test_an_argument_given_twice_is_refused(wrong, told):
     with pytest.raises(ValueError, match=told):
         wrong()
+
+
+def test_parts_beside_a_mapping_are_refused():
+    with pytest.raises(TypeError, match="a mapping and parts beside it; pass the names"):
+        st.RecordDistribution({"n": st.PoissonDistribution(2.0)}, [st.PoissonDistribution(2.0)])
+    with pytest.raises(TypeError, match="takes its parts as one sequence"):
+        st.RecordEstimator(["n"], st.PoissonEstimator())
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from mixle.stats.contract import (
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import products
-from mixle.stats.given import estimator_given, law_given
+from mixle.stats.given import estimator_given, estimators_given, law_given, laws_given
 from mixle.stats.refusals import shown
 from mixle.stats.table import Table
 
@@ -84,12 +84,14 @@ def as_fields(fields: Any, parts: Any = None) -> dict[Any, Any]:
 
     Raises
     ------
+    TypeError
+        If `parts` stand beside a mapping.
     ValueError
         If there is no field, a name comes twice, or there are not as many names as parts.
     """
     if parts is not None:
         if isinstance(fields, Mapping):
-            raise ValueError("a Record was given a mapping and parts beside it; pass the names of the fields first")
+            raise TypeError("a Record was given a mapping and parts beside it; pass the names of the fields first")
         fields = (fields, parts)
     if isinstance(fields, Mapping):
         found = dict(fields)
@@ -116,7 +118,9 @@ class _Named:
     _estimates: ClassVar[bool] = False
 
     def _take(self, fields: Any, parts: Any, name: str | None) -> None:
-        given = estimator_given if self._estimates else law_given
+        given, all_given = (estimator_given, estimators_given) if self._estimates else (law_given, laws_given)
+        if parts is not None and not isinstance(fields, Mapping):
+            parts = all_given(parts, "Record")
         self.fields = {field: given(part, "Record") for field, part in as_fields(fields, parts).items()}
         self.name = name
 

@@ -128,7 +128,9 @@ class BetaEstimator(LinearEstimator):
         name: str | None = None,
         keys: Any = None,
     ) -> None:
-        super().__init__(pseudo_count, (-1.0, -1.0) if pseudo_count and suff_stat is None else suff_stat, name, keys)
+        super().__init__(pseudo_count, suff_stat, name, keys)
+        if self.pseudo_count and self.suff_stat is None:
+            self.suff_stat = (-1.0, -1.0)
         self.delta = positive(delta, "delta")
 
     def _fit(self, means: list[float]) -> BetaDistribution:
