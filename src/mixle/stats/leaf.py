@@ -34,6 +34,7 @@ from mixle.stats.contract import (
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.quantiles import NumberLaw
 from mixle.stats.refusals import LEAVE_OUT
 
 __all__ = [
@@ -286,7 +287,7 @@ class LeafFactory(StatisticAccumulatorFactory):
         return LeafAccumulator(self.leaf, self.name, self.keys)
 
 
-class LeafDistribution(CarriesPrior, SequenceEncodableProbabilityDistribution):
+class LeafDistribution(CarriesPrior, NumberLaw, SequenceEncodableProbabilityDistribution):
     """A distribution whose facts stand in a `Leaf`."""
 
     leaf: Leaf
