@@ -21,6 +21,7 @@ from mixle.stats import (
     HurdleDistribution,
     IntegerBernoulliSetDistribution,
     IntegerCategoricalDistribution,
+    MarkovChainDistribution,
     MixtureDistribution,
     MultinomialDistribution,
     NegativeBinomialDistribution,
@@ -41,6 +42,9 @@ from models import MODELS
 LABELS = CategoricalDistribution({"a": 0.5, "b": 0.3, "c": 0.2, "never": 0.0})
 COUNTS = MixtureDistribution([PoissonDistribution(2.0), PoissonDistribution(9.0)], [0.4, 0.6])
 PAIRS = CompositeDistribution([LABELS, PoissonDistribution(1.5)])
+CHAIN = MarkovChainDistribution(
+    {"a": 0.5, "b": 0.5}, {"a": {"a": 0.1, "b": 0.9}, "b": {"a": 0.4, "b": 0.6}}, PoissonDistribution(3.0)
+)
 LISTED = {
     "bernoulli": BernoulliDistribution(0.3),
     "certain": BernoulliDistribution(1.0),
@@ -65,6 +69,12 @@ LISTED = {
     "always missing": OptionalDistribution(LABELS, 1.0),
     "sequence": SequenceDistribution(LABELS, PoissonDistribution(1.0)),
     "sequence without empty ones": SequenceDistribution(BernoulliDistribution(0.4), GeometricDistribution(0.4)),
+    "chain": CHAIN,
+    "chain of three": MarkovChainDistribution(
+        {"a": 1.0},
+        {"a": {"b": 0.5, "c": 0.5}, "b": {"a": 0.2, "b": 0.8}, "c": {"c": 1.0}},
+        IntegerCategoricalDistribution(0, [0.1, 0.2, 0.3, 0.4]),
+    ),
     "mixture": COUNTS,
     "zero inflated": ZeroInflatedDistribution(PoissonDistribution(3.0), 0.1),
     "zeros only": ZeroInflatedDistribution(PoissonDistribution(3.0), 1.0),
@@ -106,10 +116,30 @@ def test_an_enumerator_lists_every_outcome_once_in_order(law):
 
 
 @pytest.mark.parametrize(
-    "name", ["bernoulli", "binomial", "categorical", "integers", "point", "never missing", "set", "multinomial"]
+    "name",
+    [
+        "bernoulli",
+        "binomial",
+        "categorical",
+        "integers",
+        "point",
+        "never missing",
+        "set",
+        "multinomial",
+        "chain of three",
+    ],
 )
 def test_a_finite_law_is_listed_whole(name):
     assert math.isclose(math.fsum(math.exp(score) for _, score in LISTED[name].enumerator()), 1.0, rel_tol=1e-12)
+
+
+def test_the_likeliest_paths_of_a_chain_come_first():
+    found = CHAIN.enumerator().top_k(5)
+    assert [value for value, _ in found] == [["a", "b"], ["a"], ["b"], ["b", "b"], ["a", "b", "b"]]
+    wanted = [-2.2944302994414976, -2.5945348918918354, -2.5945348918918354, -2.6998954075496617, -2.805255923207488]
+    assert [score for _, score in found] == pytest.approx(wanted, rel=1e-12)
+    with pytest.raises(EnumerationError, match="without a law of lengths"):
+        next(MarkovChainDistribution({"a": 1.0}, {"a": {"a": 1.0}}).enumerator())
 
 
 def test_a_key_without_a_law_is_never_listed():

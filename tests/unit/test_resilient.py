@@ -168,6 +168,7 @@ def test_a_worker_killed_at_the_rendezvous_costs_its_shard_and_no_bit(handle):
     assert handle.last_round_failed_workers == {1}
     assert handle.last_round_blacklisted_workers == handle._blacklist == set()
     assert handle._failures == {1: 1}
+    assert handle._failures[0] == 0  # a rank that was never lost
     (loss,) = handle.last_round_losses
     assert (loss.worker, loss.shards, loss.kind, loss.exitcode) == (1, (1,), "signal", -9)
     assert handle.pysp_seq_estimate(MIX, start()).digest() == stepped()

@@ -15,6 +15,13 @@ class CarriesPrior:
     leaf: Any
     _extras: ClassVar[tuple[str, ...]] = ("prior",)
     prior: Any = None
+    name: str | None
+    keys: Any
+
+    def _finish(self, name: str | None, keys: Any, prior: Any = None) -> None:
+        self.name, self.keys = name, keys
+        if prior is not None:
+            self.set_prior(prior)
 
     def get_prior(self) -> Any:
         """Return the conjugate prior of the parameters, or None; after a fit with a prior it is the posterior."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from mixle.stats.refusals import shown
 
-__all__ = ["either", "estimator_given", "estimators_given", "law_given", "laws_given"]
+__all__ = ["either", "estimator_given", "estimators_given", "law_given", "laws_given", "needed"]
 
 
 def law_given(value: Any, owner: str) -> Any:
@@ -90,6 +90,27 @@ def either(owner: str, **names: Any) -> Any:
         article = "an" if owner[0] in "AEIOU" else "a"
         raise ValueError(f"{article} {owner} was given {' and '.join(given)}, names of one argument; pass one of them")
     return names[given[0]] if given else None
+
+
+def needed(owner: str, **names: Any) -> Any:
+    """Return `either` of the names of an argument that must be given.
+
+    Raises
+    ------
+    TypeError
+        If it was given under none.
+
+    Examples
+    --------
+    >>> needed("Categorical", pmap=None, prob_map=None)
+    Traceback (most recent call last):
+    TypeError: pmap of a Categorical is missing; pass pmap=
+    """
+    given = either(owner, **names)
+    if given is None:
+        first = next(iter(names))
+        raise TypeError(f"{first} of {'an' if owner[0] in 'AEIOU' else 'a'} {owner} is missing; pass {first}=")
+    return given
 
 
 def _sequence(values: Any, owner: str) -> tuple[Any, ...]:

@@ -34,6 +34,7 @@ from mixle.stats.contract import (
     SequenceEncodableStatisticAccumulator,
     StatisticAccumulatorFactory,
 )
+from mixle.stats.quantiles import NumberLaw
 from mixle.stats.refusals import LEAVE_OUT
 
 __all__ = [
@@ -286,15 +287,12 @@ class LeafFactory(StatisticAccumulatorFactory):
         return LeafAccumulator(self.leaf, self.name, self.keys)
 
 
-class LeafDistribution(CarriesPrior, SequenceEncodableProbabilityDistribution):
+class LeafDistribution(CarriesPrior, NumberLaw, SequenceEncodableProbabilityDistribution):
     """A distribution whose facts stand in a `Leaf`."""
 
     leaf: Leaf
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name", "keys")
     keys: Any = None
-
-    def _finish(self, name: str | None, keys: Any) -> None:
-        self.name, self.keys = name, keys
 
     def dist_to_encoder(self) -> LeafEncoder:
         """Return the family's encoder."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixle.errors import ContractError
 
-__all__ = ["label_shares", "mean_of"]
+__all__ = ["label_shares", "mean_of", "tabled_mean", "variance_of"]
 
 _EULER = 0.5772156649015329
 
@@ -38,13 +38,36 @@ def mean_of(law: Any) -> Any:
     4.0
     """
     own = getattr(law, "mean", None)
-    if callable(own):
-        return own()
+    return own() if callable(own) else tabled_mean(law)
+
+
+def tabled_mean(law: Any) -> Any:
+    """Return the mean of a law of a family of this library; see `mean_of`."""
     name = type(law).__name__.removesuffix("Distribution")
     if name not in _MEANS:
         raise ContractError(f"the mean of a {name} is not known; draw values instead, or give it a method mean()")
     value = _MEANS[name](law)
     return value if isinstance(value, np.ndarray) else float(value)
+
+
+def variance_of(law: Any) -> float:
+    """Return the variance of a law of one number; NaN or infinity where the integral does not exist or is infinite.
+
+    Raises
+    ------
+    ContractError
+        For a law of anything else, and for an angle.
+
+    Examples
+    --------
+    >>> from mixle.stats import GammaDistribution
+    >>> variance_of(GammaDistribution(2.0, 3.0))
+    18.0
+    """
+    name = type(law).__name__.removesuffix("Distribution")
+    if name not in _VARIANCES:
+        raise ContractError(f"the variance of a {name} is not known; draw values instead")
+    return float(_VARIANCES[name](law))
 
 
 def label_shares(law: Any) -> dict[Any, float] | None:
@@ -111,8 +134,58 @@ _MEANS: dict[str, Callable[[Any], Any]] = {
     "Pareto": lambda law: law.alpha * law.xm / (law.alpha - 1.0) if law.alpha > 1.0 else math.inf,
     "Poisson": lambda law: law.lam,
     "Rayleigh": lambda law: law.sigma * math.sqrt(math.pi / 2.0),
+    "SkewNormal": lambda law: law.loc + law.scale * _lean(law) * math.sqrt(2.0 / math.pi),
     "StudentT": lambda law: law.loc if law.df > 1.0 else math.nan,
     "Uniform": lambda law: 0.5 * (law.low + law.high),
     "VonMises": lambda law: law.mu,
     "Weibull": lambda law: law.scale * math.gamma(1.0 + 1.0 / law.shape),
+}
+
+
+def _lean(law: Any) -> float:
+    """Return δ = α / √(1 + α²) of a skew-normal law."""
+    return float(law.shape / math.hypot(1.0, law.shape))
+
+
+def _heavy(shape: float, value: Callable[[], float]) -> float:
+    """Return a variance that is infinite up to the shape 2."""
+    return value() if shape > 2.0 else math.inf
+
+
+def _of_weibull(law: Any) -> float:
+    first, second = (math.gamma(1.0 + k / law.shape) for k in (1.0, 2.0))
+    return float(law.scale**2 * (second - first**2))
+
+
+def _of_labels(law: Any) -> float:
+    x = np.arange(len(law.p_vec)) - float(np.dot(np.arange(len(law.p_vec)), law.p_vec))
+    return float(np.dot(x * x, law.p_vec))
+
+
+_VARIANCES: dict[str, Callable[[Any], float]] = {
+    "Bernoulli": lambda law: law.p * (1.0 - law.p),
+    "Beta": lambda law: law.a * law.b / ((law.a + law.b) ** 2 * (law.a + law.b + 1.0)),
+    "Binomial": lambda law: law.n * law.p * (1.0 - law.p),
+    "Exponential": lambda law: law.beta**2,
+    "Gamma": lambda law: law.k * law.theta**2,
+    "Gaussian": lambda law: law.sigma2,
+    "Geometric": lambda law: (1.0 - law.p) / law.p**2,
+    "Gumbel": lambda law: (math.pi * law.scale) ** 2 / 6.0,
+    "HalfNormal": lambda law: law.sigma**2 * (1.0 - 2.0 / math.pi),
+    "IntegerCategorical": _of_labels,
+    "InverseGamma": lambda law: _heavy(law.alpha, lambda: law.beta**2 / ((law.alpha - 1.0) ** 2 * (law.alpha - 2.0))),
+    "InverseGaussian": lambda law: law.mu**3 / law.lam,
+    "Laplace": lambda law: 2.0 * law.b**2,
+    "LogGaussian": lambda law: math.expm1(law.sigma2) * math.exp(2.0 * law.mu + law.sigma2),
+    "Logistic": lambda law: (math.pi * law.scale) ** 2 / 3.0,
+    "NegativeBinomial": lambda law: law.r * (1.0 - law.p) / law.p**2,
+    "Pareto": lambda law: _heavy(
+        law.alpha, lambda: law.alpha * law.xm**2 / ((law.alpha - 1.0) ** 2 * (law.alpha - 2.0))
+    ),
+    "Poisson": lambda law: law.lam,
+    "Rayleigh": lambda law: law.sigma**2 * (2.0 - math.pi / 2.0),
+    "SkewNormal": lambda law: law.scale**2 * (1.0 - 2.0 * _lean(law) ** 2 / math.pi),
+    "StudentT": lambda law: math.nan if law.df <= 1.0 else _heavy(law.df, lambda: law.scale**2 * law.df / (law.df - 2)),
+    "Uniform": lambda law: (law.high - law.low) ** 2 / 12.0,
+    "Weibull": _of_weibull,
 }

@@ -110,6 +110,18 @@ class _Beta(Conjugate):
         return dirichlet_log_density([prior.a, prior.b], [dist.p, 1.0 - dist.p])
 
 
+class _BetaOfTrials(_Beta):
+    """Beta(a, b) of a probability, over the trials behind each row."""
+
+    def posterior(self, prior: Any, stat: Any, estimator: Any) -> Any:
+        yes, no = estimator.outcomes(stat)
+        return type(prior)(prior.a + yes, prior.b + no)
+
+    def mode(self, prior: Any, stat: Any, estimator: Any) -> Any:
+        yes, no = estimator.outcomes(stat)
+        return estimator.of_outcomes(stat, yes + prior.a - 1.0, yes + no + prior.a + prior.b - 2.0)
+
+
 class _Dirichlet(Conjugate):
     """A Dirichlet law of the probabilities of labels."""
 
@@ -237,6 +249,7 @@ BETA = _Beta()
 CONJUGATES: dict[str, Conjugate] = {
     "Bernoulli": BETA,
     "BernoulliSet": BETA,
+    "Binomial": _BetaOfTrials(),
     "Categorical": _Dirichlet(),
     "DiagonalGaussian": _NormalGamma(),
     "Exponential": _Gamma(rate=True),

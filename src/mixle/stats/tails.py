@@ -197,8 +197,8 @@ def _student_t(dist: Any) -> Tails:
     return Tails(
         lambda x: _log(stdtr(df, (x - loc) / scale)),
         lambda x: _log(stdtr(df, (loc - x) / scale)),
-        lambda p: loc + scale * stdtrit(df, np.exp(p)),
-        lambda q: loc - scale * stdtrit(df, np.exp(q)),
+        lambda p: loc + scale * np.where(p > -np.inf, stdtrit(df, np.exp(p)), -np.inf),  # scipy has +inf there
+        lambda q: loc - scale * np.where(q > -np.inf, stdtrit(df, np.exp(q)), -np.inf),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixle.stats.covariance import as_pair
-from mixle.stats.domains import dimension, parts_of, positive, vector
+from mixle.stats.domains import dimension, nonnegative, parts_of, positive, vector
 from mixle.stats.leaf import LeafEstimator
 
 __all__ = ["VectorNormalEstimator"]
@@ -31,11 +31,13 @@ class VectorNormalEstimator(LeafEstimator):
         Law of the parameters.
     min_covar : float, optional
         Floor of the variances.
+    ridge : float, optional
+        Share of each variance that is added to it, off the diagonal nothing.
     """
 
     leaf_type: ClassVar[Any]
     _fields = ("dim",)
-    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "prior", "min_covar")
+    _keyword_fields = ("pseudo_count", "suff_stat", "name", "keys", "prior", "min_covar", "ridge")
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class VectorNormalEstimator(LeafEstimator):
         keys: Any = None,
         prior: Any = None,
         min_covar: float | None = None,
+        ridge: float | None = None,
     ) -> None:
         self.dim = dimension(dim)
         self.pseudo_count = as_pair(pseudo_count)
@@ -56,6 +59,7 @@ class VectorNormalEstimator(LeafEstimator):
         )
         self.name, self.keys = name, keys
         self.min_covar = None if min_covar is None else positive(min_covar, "min_covar")
+        self.ridge = None if ridge is None else nonnegative(ridge, "ridge")
         self.leaf = self.leaf_type(self.dim)
         self._take_prior(prior, any(self.pseudo_count))
 

@@ -101,7 +101,7 @@ class IgnoredDistribution(SequenceEncodableProbabilityDistribution):
 
     def estimator(self, pseudo_count: float | None = None) -> IgnoredEstimator:
         """Return the estimator that gives this law back."""
-        return IgnoredEstimator(self.dist, self.name)
+        return IgnoredEstimator(self.dist, name=self.name)
 
 
 class IgnoredEstimator(ParameterEstimator):
@@ -111,10 +111,12 @@ class IgnoredEstimator(ParameterEstimator):
     ----------
     dist : distribution
         The law.
-    name : str, optional
-        Label of the distribution.
+    pseudo_count, suff_stat
+        Accepted for uniformity; there is nothing to smooth.
     keys : None
         There is nothing to tie; a key is refused when keys are validated.
+    name : str, optional
+        Label of the distribution.
 
     Examples
     --------
@@ -126,7 +128,14 @@ class IgnoredEstimator(ParameterEstimator):
     _fields = ("dist",)
     _keyword_fields = ("name", "keys")
 
-    def __init__(self, dist: Any, name: str | None = None, keys: Any = None) -> None:
+    def __init__(
+        self,
+        dist: Any,
+        pseudo_count: float | None = None,
+        suff_stat: Any = None,
+        keys: Any = None,
+        name: str | None = None,
+    ) -> None:
         self.dist, self.name, self.keys = law_given(dist, "Ignored"), name, keys
 
     def accumulator_factory(self) -> IgnoredFactory:

@@ -153,6 +153,8 @@ class NullEstimator(ParameterEstimator):
 
     Parameters
     ----------
+    pseudo_count, suff_stat
+        Accepted for uniformity; there is nothing to smooth.
     name : str, optional
         Label of the distribution.
     keys : hashable, optional
@@ -166,7 +168,9 @@ class NullEstimator(ParameterEstimator):
 
     _keyword_fields = ("name", "keys")
 
-    def __init__(self, name: str | None = None, keys: Any = None) -> None:
+    def __init__(
+        self, pseudo_count: float | None = None, suff_stat: Any = None, name: str | None = None, keys: Any = None
+    ) -> None:
         self.name, self.keys = name, keys
 
     def accumulator_factory(self) -> NullFactory:

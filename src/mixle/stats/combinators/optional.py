@@ -110,6 +110,11 @@ class OptionalDistribution(SequenceEncodableProbabilityDistribution):
         self.name, self.keys = name, keys
 
     @property
+    def has_p(self) -> bool:
+        """Return whether the model says how often a value is missing."""
+        return self.p is not None
+
+    @property
     def log_missing(self) -> float:
         """Return log p (0 if `p` is None); a large negative number stands for log 0."""
         return 0.0 if self.p is None else math.log(self.p) if self.p > 0.0 else LOG_ZERO

@@ -23,7 +23,7 @@ from mixle.stats.contract import (
 )
 from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.enumeration import products
-from mixle.stats.given import estimator_given, law_given
+from mixle.stats.given import estimator_given, estimators_given, law_given, laws_given
 from mixle.stats.refusals import shown
 from mixle.stats.table import Table
 
@@ -79,14 +79,20 @@ class RecordAccumulator(FieldsAccumulator):
     encoder: ClassVar[type[FieldsEncoder]] = RecordEncoder
 
 
-def as_fields(fields: Any) -> dict[Any, Any]:
-    """Return ``{field: part}`` from such a mapping or from a pair (fields, parts).
+def as_fields(fields: Any, parts: Any = None) -> dict[Any, Any]:
+    """Return ``{field: part}`` from such a mapping, from names and `parts`, or from a pair of both.
 
     Raises
     ------
+    TypeError
+        If `parts` stand beside a mapping.
     ValueError
         If there is no field, a name comes twice, or there are not as many names as parts.
     """
+    if parts is not None:
+        if isinstance(fields, Mapping):
+            raise TypeError("a Record was given a mapping and parts beside it; pass the names of the fields first")
+        fields = (fields, parts)
     if isinstance(fields, Mapping):
         found = dict(fields)
     else:
@@ -111,9 +117,11 @@ class _Named:
     _keyword_fields: ClassVar[tuple[str, ...]] = ("name",)
     _estimates: ClassVar[bool] = False
 
-    def __init__(self, fields: Any, name: str | None = None) -> None:
-        given = estimator_given if self._estimates else law_given
-        self.fields = {field: given(part, "Record") for field, part in as_fields(fields).items()}
+    def _take(self, fields: Any, parts: Any, name: str | None) -> None:
+        given, all_given = (estimator_given, estimators_given) if self._estimates else (law_given, laws_given)
+        if parts is not None and not isinstance(fields, Mapping):
+            parts = all_given(parts, "Record")
+        self.fields = {field: given(part, "Record") for field, part in as_fields(fields, parts).items()}
         self.name = name
 
     @property
@@ -127,8 +135,10 @@ class RecordDistribution(_Named, SequenceEncodableProbabilityDistribution):
 
     Parameters
     ----------
-    fields : dict, or (names, distributions)
+    fields : dict, sequence of names, or (names, distributions)
         The law of each field, at least one.
+    dists : sequence of distributions, optional
+        The laws, where `fields` is the names alone.
     name : str, optional
         Label carried along.
 
@@ -151,6 +161,9 @@ class RecordDistribution(_Named, SequenceEncodableProbabilityDistribution):
     >>> d.log_density({"x": 0.0, "n": 0})
     -2.9189385332046727
     """
+
+    def __init__(self, fields: Any, dists: Sequence[Any] | None = None, name: str | None = None) -> None:
+        self._take(fields, dists, name)
 
     @property
     def dists(self) -> tuple[Any, ...]:
@@ -184,7 +197,9 @@ class RecordDistribution(_Named, SequenceEncodableProbabilityDistribution):
 
     def estimator(self, pseudo_count: float | None = None) -> RecordEstimator:
         """Return the estimator made of the fields' estimators."""
-        return RecordEstimator({field: dist.estimator(pseudo_count) for field, dist in self.fields.items()}, self.name)
+        return RecordEstimator(
+            {field: dist.estimator(pseudo_count) for field, dist in self.fields.items()}, name=self.name
+        )
 
     def stack_node(self) -> tuple[str, Any]:
         """Return how this part stacks over a component axis."""
@@ -211,8 +226,10 @@ class RecordEstimator(_Named, FieldsEstimator):
 
     Parameters
     ----------
-    fields : dict, or (names, estimators)
+    fields : dict, sequence of names, or (names, estimators)
         The estimator of each field, at least one.
+    estimators : sequence of estimators, optional
+        The estimators, where `fields` is the names alone.
     name : str, optional
         Label of the fitted distribution.
 
@@ -233,6 +250,9 @@ class RecordEstimator(_Named, FieldsEstimator):
     _laws: ClassVar[tuple[str, ...]] = ("dists",)
     _estimates: ClassVar[bool] = True
 
+    def __init__(self, fields: Any, estimators: Sequence[Any] | None = None, name: str | None = None) -> None:
+        self._take(fields, estimators, name)
+
     @property
     def estimators(self) -> tuple[Any, ...]:
         """Return the estimators in the order of the fields."""
@@ -245,7 +265,7 @@ class RecordEstimator(_Named, FieldsEstimator):
     def estimate(self, nobs: float | None, suff_stat: Any) -> RecordDistribution:
         """Return the fitted distribution; `nobs` goes to every field."""
         fitted = estimate_fields(self.estimators, nobs, suff_stat)
-        return RecordDistribution(dict(zip(self.fields, fitted, strict=True)), self.name)
+        return RecordDistribution(dict(zip(self.fields, fitted, strict=True)), name=self.name)
 
     def _of_dists(self, dists: list[Any], model: Any) -> RecordDistribution:
         return RecordDistribution(dict(zip(self.fields, dists, strict=True)), model.name)

@@ -77,6 +77,8 @@ class BernoulliDistribution(LeafDistribution):
         Probability of True, in [0, 1].
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     References
     ----------
@@ -92,9 +94,9 @@ class BernoulliDistribution(LeafDistribution):
     leaf = _Bernoulli()
     _fields = ("p",)
 
-    def __init__(self, p: float, name: str | None = None, keys: Any = None) -> None:
+    def __init__(self, p: float, name: str | None = None, keys: Any = None, prior: Any = None) -> None:
         self.p = fraction(p, "p of a Bernoulli")
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return the values, the most probable first."""

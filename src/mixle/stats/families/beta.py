@@ -97,9 +97,9 @@ class BetaEstimator(LinearEstimator):
     Parameters
     ----------
     pseudo_count : float, optional
-        Weight of the prior in rows, used with `suff_stat`.
+        Weight of the prior in rows.
     suff_stat : (float, float), optional
-        Prior means of log x and of log(1 − x).
+        Prior means of log x and of log(1 − x); by default (−1, −1), those of the uniform law.
     delta : float
         Change of the shapes' logarithms at which Newton's method stops.
     name, keys
@@ -129,6 +129,8 @@ class BetaEstimator(LinearEstimator):
         keys: Any = None,
     ) -> None:
         super().__init__(pseudo_count, suff_stat, name, keys)
+        if self.pseudo_count and self.suff_stat is None:
+            self.suff_stat = (-1.0, -1.0)
         self.delta = positive(delta, "delta")
 
     def _fit(self, means: list[float]) -> BetaDistribution:

@@ -132,6 +132,8 @@ class BinomialDistribution(LeafDistribution):
         Count that stands for no success; None means 0.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     References
     ----------
@@ -149,13 +151,15 @@ class BinomialDistribution(LeafDistribution):
     _fields = ("p", "n")
     _keyword_fields = ("min_val", "name", "keys")
 
-    def __init__(self, p: float, n: int, min_val: int | None = None, name: str | None = None, keys: Any = None) -> None:
+    def __init__(
+        self, p: float, n: int, min_val: int | None = None, name: str | None = None, keys: Any = None, prior: Any = None
+    ) -> None:
         self.p = fraction(p, "p of a Binomial")
         self.n = integer(n, "n of a Binomial")
         if self.n < 0:
             raise ValueError(f"n of a Binomial must not be negative, is {n!r}")
         self.min_val = None if min_val is None else integer(min_val, "min_val of a Binomial")
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return the counts, the most probable first."""
@@ -167,10 +171,10 @@ class BinomialDistribution(LeafDistribution):
         return BinomialSampler(self, seed)
 
     def estimator(self, pseudo_count: float | None = None) -> BinomialEstimator:
-        """Return the estimator, of this range; `pseudo_count` weighs this distribution's mean as a prior."""
-        low = self.min_val or 0
+        """Return the estimator, of this range; `pseudo_count` weighs this law's mean as a prior, unless it has one."""
+        low, pseudo_count = self.min_val or 0, self._weight(pseudo_count)
         prior = None if pseudo_count is None else pseudo_count * self.p * self.n
-        return BinomialEstimator(low + self.n, low, pseudo_count, prior, self.name, self.keys)
+        return self._under_prior(BinomialEstimator(low + self.n, low, pseudo_count, prior, self.name, self.keys))
 
 
 class BinomialSampler(DistributionSampler):
@@ -197,6 +201,8 @@ class BinomialEstimator(LeafEstimator):
         Sum of the successes of those prior rows; by default half of their trials.
     name, keys
         Label and tying key.
+    prior : BetaDistribution, optional
+        Law of the probability.
 
     Notes
     -----
@@ -209,7 +215,7 @@ class BinomialEstimator(LeafEstimator):
     """
 
     leaf = _Binomial()
-    _keyword_fields = ("max_val", "min_val", "pseudo_count", "suff_stat", "name", "keys")
+    _keyword_fields = ("max_val", "min_val", "pseudo_count", "suff_stat", "name", "keys", "prior")
 
     def __init__(
         self,
@@ -219,6 +225,7 @@ class BinomialEstimator(LeafEstimator):
         suff_stat: float | None = None,
         name: str | None = None,
         keys: Any = None,
+        prior: Any = None,
     ) -> None:
         self.max_val = None if max_val is None else integer(max_val, "max_val")
         self.min_val = None if min_val is None else integer(min_val, "min_val")
@@ -227,8 +234,16 @@ class BinomialEstimator(LeafEstimator):
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.suff_stat = None if suff_stat is None else nonnegative(suff_stat, "suff_stat")
         self.name, self.keys = name, keys
+        self._take_prior(prior, bool(self.pseudo_count))
 
-    def _estimate(self, stat: BinomialStatistic) -> BinomialDistribution:
+    def range_of(self, stat: BinomialStatistic) -> tuple[int, int]:
+        """Return the count that stands for no success, and the number of trials.
+
+        Raises
+        ------
+        ValueError
+            If a count seen lies outside.
+        """
         low = self.min_val if self.min_val is not None else (stat.min_val or 0)
         high = self.max_val if self.max_val is not None else low if stat.max_val is None else stat.max_val
         n = high - low
@@ -237,9 +252,24 @@ class BinomialEstimator(LeafEstimator):
                 f"Binomial: the counts run from {stat.min_val} to {stat.max_val}, outside {low} to {high}; "
                 "raise max_val or lower min_val"
             )
+        return low, n
+
+    def outcomes(self, stat: BinomialStatistic) -> tuple[float, float]:
+        """Return the weight of the trials that succeeded, and of those that failed."""
+        low, n = self.range_of(stat)
+        successes = stat.total - stat.count * low
+        return successes, stat.count * n - successes
+
+    def of_outcomes(self, stat: BinomialStatistic, successes: float, trials: float) -> BinomialDistribution:
+        """Return the distribution that fits so many successes best, over the range of a statistic."""
+        low, n = self.range_of(stat)
+        p = min(max(successes / trials, MARGIN), 1.0 - MARGIN) if trials > 0.0 else 0.5
+        return BinomialDistribution(p, n, low, self.name, self.keys)
+
+    def _estimate(self, stat: BinomialStatistic) -> BinomialDistribution:
+        low, n = self.range_of(stat)
         trials, successes = stat.count * n, stat.total - stat.count * low
         if self.pseudo_count:
             trials += self.pseudo_count * n
             successes += 0.5 * self.pseudo_count * n if self.suff_stat is None else self.suff_stat
-        p = min(max(successes / trials, MARGIN), 1.0 - MARGIN) if trials > 0.0 else 0.5
-        return BinomialDistribution(p, n, low, self.name, self.keys)
+        return self.of_outcomes(stat, successes, trials)

@@ -11,6 +11,7 @@ import numpy as np
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import mapping_of, nonnegative, probabilities, truth
 from mixle.stats.enumeration import ranked, refuse
+from mixle.stats.given import needed
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import read_labels
@@ -62,6 +63,10 @@ class CategoricalDistribution(LeafDistribution):
         Weight ≥ 0 of each label that is not listed; the whole is divided by ``1 + default_value``.
     name, keys
         Label and tying key.
+    prob_map : dict, optional
+        Another name of `pmap`.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     References
     ----------
@@ -78,15 +83,21 @@ class CategoricalDistribution(LeafDistribution):
     _keyword_fields = ("default_value", "name", "keys")
 
     def __init__(
-        self, pmap: Mapping[Any, float], default_value: float = 0.0, name: str | None = None, keys: Any = None
+        self,
+        pmap: Mapping[Any, float] | None = None,
+        default_value: float = 0.0,
+        name: str | None = None,
+        keys: Any = None,
+        prob_map: Mapping[Any, float] | None = None,
+        prior: Any = None,
     ) -> None:
-        pmap = mapping_of(pmap, "pmap of a Categorical", "probabilities")
+        pmap = mapping_of(needed("Categorical", pmap=pmap, prob_map=prob_map), "pmap of a Categorical", "probabilities")
         values = list(pmap.values())
         self.default_value = nonnegative(default_value, "default_value of a Categorical")
         self.pmap = (
             dict(zip(pmap, probabilities(values, "pmap of a Categorical").tolist(), strict=True)) if values else {}
         )
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return the labels, the most probable first."""

@@ -9,6 +9,7 @@ import numpy as np
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import dimensioned
 from mixle.stats.domains import floor_variance, smoothed, vector
+from mixle.stats.given import needed
 from mixle.stats.kinds import MatrixRows, SquareLeaf
 from mixle.stats.leaf import LeafDistribution, repaired
 from mixle.stats.sums import Moments
@@ -36,6 +37,10 @@ class DiagonalGaussianDistribution(LeafDistribution):
         Variances, > 0.
     name, keys
         Label and tying key.
+    covariance : array_like, optional
+        Another name of `covar`.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     Raises
     ------
@@ -54,9 +59,19 @@ class DiagonalGaussianDistribution(LeafDistribution):
 
     _fields = ("mu", "covar")
 
-    def __init__(self, mu: Any, covar: Any, name: str | None = None, keys: Any = None) -> None:
+    def __init__(
+        self,
+        mu: Any,
+        covar: Any = None,
+        name: str | None = None,
+        keys: Any = None,
+        covariance: Any = None,
+        prior: Any = None,
+    ) -> None:
         self.mu = vector(mu, "mu of a DiagonalGaussian")
-        self.covar = vector(covar, "covar of a DiagonalGaussian")
+        self.covar = vector(
+            needed("DiagonalGaussian", covar=covar, covariance=covariance), "covar of a DiagonalGaussian"
+        )
         if len(self.mu) != len(self.covar):
             raise ValueError(
                 f"mu has {len(self.mu)} entries and covar {len(self.covar)}; a DiagonalGaussian needs as many"
@@ -65,7 +80,7 @@ class DiagonalGaussianDistribution(LeafDistribution):
             raise ValueError(f"covar of a DiagonalGaussian must be positive, entry {int(np.argmin(self.covar))} is not")
         self.dim = len(self.mu)
         self.leaf = _DiagonalGaussian(self.dim)
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     def sampler(self, seed: int | None = None) -> DiagonalGaussianSampler:
         """Return a sampler."""
@@ -112,6 +127,8 @@ class DiagonalGaussianEstimator(VectorNormalEstimator):
         the likeliest law is fitted, with the posterior as its prior.
     min_covar : float, optional
         Absolute floor of the variances; by default 2^-80 of the second moment about zero.
+    ridge : float, optional
+        Accepted: a floor relative to the variance itself, which is never below it.
 
     Examples
     --------

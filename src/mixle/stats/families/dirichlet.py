@@ -113,8 +113,12 @@ class DirichletEstimator(LeafEstimator):
         Prior means of the logarithms of the shares.
     delta : float
         Change of log α at which Newton's method stops.
-    keys, name
-        Tying key and label.
+    keys : hashable, optional
+        Tying key.
+    use_mpe : bool
+        Accepted; the one maximum is found by Newton's method with either value.
+    name : str, optional
+        Label of the fitted distribution.
 
     Notes
     -----
@@ -142,6 +146,7 @@ class DirichletEstimator(LeafEstimator):
         suff_stat: Any = None,
         delta: float = 1e-8,
         keys: Any = None,
+        use_mpe: bool = False,
         name: str | None = None,
     ) -> None:
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")

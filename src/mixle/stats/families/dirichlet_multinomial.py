@@ -142,6 +142,11 @@ class DirichletMultinomialDistribution(LeafDistribution):
         self.leaf = _DirichletMultinomial(len(self.alpha), self.n)
         self._finish(name, keys)
 
+    @property
+    def dim(self) -> int:
+        """Return the number of kinds."""
+        return len(self.alpha)
+
     def sampler(self, seed: int | None = None) -> DirichletMultinomialSampler:
         """Return a sampler."""
         return DirichletMultinomialSampler(self, seed)

@@ -42,6 +42,8 @@ class ExponentialDistribution(LeafDistribution):
         Mean, > 0.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     References
     ----------
@@ -58,9 +60,9 @@ class ExponentialDistribution(LeafDistribution):
     leaf = _Exponential()
     _fields = ("beta",)
 
-    def __init__(self, beta: float, name: str | None = None, keys: Any = None) -> None:
+    def __init__(self, beta: float, name: str | None = None, keys: Any = None, prior: Any = None) -> None:
         self.beta = positive(beta, "beta of an Exponential")
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     def sampler(self, seed: int | None = None) -> ExponentialSampler:
         """Return a sampler."""

@@ -41,6 +41,8 @@ class GaussianDistribution(LeafDistribution):
         Label carried along.
     keys : hashable, optional
         Tying key.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     Raises
     ------
@@ -62,10 +64,10 @@ class GaussianDistribution(LeafDistribution):
     mu: float
     sigma2: float
 
-    def __init__(self, mu: float, sigma2: float, name: str | None = None, keys: Any = None) -> None:
+    def __init__(self, mu: float, sigma2: float, name: str | None = None, keys: Any = None, prior: Any = None) -> None:
         self.mu = mu
         self.sigma2 = sigma2
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     def __setattr__(self, attribute: str, value: Any) -> None:
         if attribute == "mu":
@@ -133,6 +135,8 @@ class GaussianEstimator(LeafEstimator):
         the likeliest law is fitted, with the posterior as its prior.
     min_covar : float, optional
         Absolute floor of the variance; by default 2^-80 of the second moment about zero.
+    compensated : bool
+        Accepted; the moments are kept about a centre and merged exactly with either value.
 
     Examples
     --------
@@ -151,6 +155,7 @@ class GaussianEstimator(LeafEstimator):
         keys: Any = None,
         prior: Any = None,
         min_covar: float | None = None,
+        compensated: bool = False,
     ) -> None:
         pair = pseudo_count if isinstance(pseudo_count, (tuple, list)) else (pseudo_count, pseudo_count)
         self.pseudo_count = tuple(None if c is None else nonnegative(c, "pseudo_count") for c in pair)

@@ -63,6 +63,8 @@ class GeometricDistribution(LeafDistribution):
         Probability of success, in (0, 1].
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     References
     ----------
@@ -79,11 +81,11 @@ class GeometricDistribution(LeafDistribution):
     leaf = _Geometric()
     _fields = ("p",)
 
-    def __init__(self, p: float, name: str | None = None, keys: Any = None) -> None:
+    def __init__(self, p: float, name: str | None = None, keys: Any = None, prior: Any = None) -> None:
         self.p = fraction(p, "p of a Geometric")
         if self.p == 0.0:
             raise ValueError("p of a Geometric must be positive: with 0 no trial ever succeeds")
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return the counts, the most probable first."""

@@ -11,6 +11,7 @@ from mixle.errors import EmptyDataError, RowError
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.domains import integer, nonnegative, numbers_of, parts_of, probabilities
 from mixle.stats.enumeration import ranked
+from mixle.stats.given import needed
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import integer_codes, read_integers
@@ -130,6 +131,10 @@ class IntegerCategoricalDistribution(LeafDistribution):
         Probabilities; the sum may be off one by 1e-6 and is scaled.
     name, keys
         Label and tying key.
+    prob_vec : array_like, optional
+        Another name of `p_vec`.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     References
     ----------
@@ -145,15 +150,35 @@ class IntegerCategoricalDistribution(LeafDistribution):
     _fields = ("min_val", "p_vec")
     leaf = _IntegerCategorical()
 
-    def __init__(self, min_val: int, p_vec: Any, name: str | None = None, keys: Any = None) -> None:
+    def __init__(
+        self,
+        min_val: int,
+        p_vec: Any = None,
+        name: str | None = None,
+        keys: Any = None,
+        prob_vec: Any = None,
+        prior: Any = None,
+    ) -> None:
         self.min_val = integer(min_val, "min_val")
         if abs(self.min_val) >= 1 << 53:
             raise ValueError(
                 f"min_val must be below 2**53 in size, where integers are told apart, not {shown(min_val)}"
             )
+        p_vec = needed("IntegerCategorical", p_vec=p_vec, prob_vec=prob_vec)
         self.p_vec = probabilities(p_vec, "p_vec of an IntegerCategorical")
         self.max_val = self.min_val + len(self.p_vec) - 1
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
+
+    @property
+    def num_vals(self) -> int:
+        """Return the number of values in the range."""
+        return len(self.p_vec)
+
+    @property
+    def log_p_vec(self) -> np.ndarray:
+        """Return the logarithms of the probabilities, −inf for 0."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.p_vec))
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return the values, the most probable first."""

@@ -54,6 +54,8 @@ class LogGaussianDistribution(LeafDistribution):
         Variance of log x, > 0.
     name, keys
         Label and tying key.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     References
     ----------
@@ -70,10 +72,10 @@ class LogGaussianDistribution(LeafDistribution):
     leaf = _LogGaussian()
     _fields = ("mu", "sigma2")
 
-    def __init__(self, mu: float, sigma2: float, name: str | None = None, keys: Any = None) -> None:
+    def __init__(self, mu: float, sigma2: float, name: str | None = None, keys: Any = None, prior: Any = None) -> None:
         self.mu = finite(mu, "mu of a LogGaussian")
         self.sigma2 = positive(sigma2, "sigma2 of a LogGaussian")
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     def sampler(self, seed: int | None = None) -> LogGaussianSampler:
         """Return a sampler."""

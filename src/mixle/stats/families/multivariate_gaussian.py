@@ -11,6 +11,7 @@ from mixle.stats.cholesky import cholesky
 from mixle.stats.contract import DistributionSampler
 from mixle.stats.covariance import dimensioned, symmetric, with_ridge, within_bounds
 from mixle.stats.domains import floor_variance, smoothed, vector
+from mixle.stats.given import needed
 from mixle.stats.kinds import FullNormalLeaf
 from mixle.stats.leaf import LeafDistribution, repaired
 from mixle.stats.sums import Moments
@@ -34,6 +35,10 @@ class MultivariateGaussianDistribution(LeafDistribution):
         Covariance, symmetric and positive definite.
     name, keys
         Label and tying key.
+    covariance : array_like, optional
+        Another name of `covar`.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     Attributes
     ----------
@@ -66,7 +71,16 @@ class MultivariateGaussianDistribution(LeafDistribution):
 
     _fields = ("mu", "covar")
 
-    def __init__(self, mu: Any, covar: Any, name: str | None = None, keys: Any = None) -> None:
+    def __init__(
+        self,
+        mu: Any,
+        covar: Any = None,
+        name: str | None = None,
+        keys: Any = None,
+        covariance: Any = None,
+        prior: Any = None,
+    ) -> None:
+        covar = needed("MultivariateGaussian", covar=covar, covariance=covariance)
         self.mu = vector(mu, "mu of a MultivariateGaussian")
         self.dim = len(self.mu)
         self.covar = symmetric(covar, self.dim, "covar of a MultivariateGaussian")
@@ -74,7 +88,7 @@ class MultivariateGaussianDistribution(LeafDistribution):
         self.chol.setflags(write=False)
         self.log_det = 2.0 * float(np.add.reduce(np.log(np.diagonal(self.chol))))
         self.leaf = _MultivariateGaussian(self.dim)
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     @property
     def inv_covar(self) -> np.ndarray:
@@ -127,6 +141,8 @@ class MultivariateGaussianEstimator(VectorNormalEstimator):
         the likeliest law is fitted, with the posterior as its prior.
     min_covar : float, optional
         Least eigenvalue of the covariance; smaller ones are raised to it.
+    ridge : float, optional
+        Share of each variance that is added to it, whether the covariance needs it or not.
 
     Notes
     -----
@@ -153,6 +169,8 @@ class MultivariateGaussianEstimator(VectorNormalEstimator):
         mean, scatter = dimensioned(self, stat.mean), np.asarray(stat.scatter, float)
         mean, covar = smoothed(self, float(stat.weight), mean, scatter, lambda y: np.multiply.outer(y, y))
         covar = within_bounds(np.array(np.broadcast_to(covar, (len(mean), len(mean)))))
+        if self.ridge:
+            covar[np.diag_indices(len(mean))] *= 1.0 + self.ridge
         covar, notes = self._floored(mean, covar)
         covar, more = with_ridge(covar, "MultivariateGaussian")
         return repaired(MultivariateGaussianDistribution(mean, covar, self.name, self.keys), *notes, *more)

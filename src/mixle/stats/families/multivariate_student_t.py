@@ -90,6 +90,11 @@ class MultivariateStudentTDistribution(LeafDistribution):
         self.leaf = _MultivariateStudentT(self.dim)
         self._finish(name, keys)
 
+    @property
+    def mu(self) -> np.ndarray:
+        """Return `loc`."""
+        return self.loc
+
     def sampler(self, seed: int | None = None) -> MultivariateStudentTSampler:
         """Return a sampler."""
         return MultivariateStudentTSampler(self, seed)

@@ -49,6 +49,8 @@ class PoissonDistribution(LeafDistribution):
         Label carried along.
     keys : hashable, optional
         Tying key.
+    prior : conjugate law, optional
+        Law of the parameters; the estimator of this distribution fits under it.
 
     References
     ----------
@@ -65,9 +67,9 @@ class PoissonDistribution(LeafDistribution):
     leaf = _Poisson()
     _fields = ("lam",)
 
-    def __init__(self, lam: float, name: str | None = None, keys: Any = None) -> None:
+    def __init__(self, lam: float, name: str | None = None, keys: Any = None, prior: Any = None) -> None:
         self.lam = nonnegative(lam, "lam of a Poisson")
-        self._finish(name, keys)
+        self._finish(name, keys, prior)
 
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return the counts, the most probable first."""

@@ -61,6 +61,11 @@ class RayleighDistribution(LeafDistribution):
         self.sigma = scale_parameter(sigma, "sigma of a Rayleigh")
         self._finish(name, keys)
 
+    @property
+    def sigma2(self) -> float:
+        """Return the square of `sigma`."""
+        return self.sigma * self.sigma
+
     def sampler(self, seed: int | None = None) -> RayleighSampler:
         """Return a sampler."""
         return RayleighSampler(self, seed)

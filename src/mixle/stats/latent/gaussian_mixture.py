@@ -65,7 +65,7 @@ class GaussianMixtureDistribution(MixtureDistribution):
         if spread.shape not in {(count, dim), (count, dim, dim)}:
             raise ValueError(f"sig2 must have shape {(count, dim, dim)} or {(count, dim)}, has {spread.shape}")
         family: Any = DiagonalGaussianDistribution if spread.ndim == 2 else MultivariateGaussianDistribution
-        super().__init__([family(m, s) for m, s in zip(means, spread, strict=True)], w, name, weights, keys)
+        super().__init__([family(m, s) for m, s in zip(means, spread, strict=True)], w, name, weights, keys=keys)
 
     @property
     def mu(self) -> np.ndarray:
@@ -76,6 +76,11 @@ class GaussianMixtureDistribution(MixtureDistribution):
     def sig2(self) -> np.ndarray:
         """Return the covariances (K, d, d), or the variances (K, d) of independent columns."""
         return np.array([component.covar for component in self.components])
+
+    @property
+    def dim(self) -> int:
+        """Return the number of entries of a row."""
+        return int(self.components[0].dim)
 
     def estimator(self, pseudo_count: float | None = None) -> GaussianMixtureEstimator:
         """Return the estimator; `pseudo_count` weighs this mixture's parameters as a prior."""

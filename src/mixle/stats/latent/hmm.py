@@ -15,7 +15,7 @@ from mixle.stats.decomposition import DecompAxis, Decomposition, axis_of
 from mixle.stats.domains import probabilities
 from mixle.stats.given import either, law_given, laws_given
 from mixle.stats.latent.hmm_chain import initial_law, not_built_in, terminal_mask, transition_laws
-from mixle.stats.latent.hmm_decode import decode, smooth
+from mixle.stats.latent.hmm_decode import decode, smooth, so_far
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
 from mixle.stats.latent.hmm_forecast import Forecast, forecast, state_forecasts
 from mixle.stats.latent.hmm_forward import Chain, Passes
@@ -209,9 +209,15 @@ class HiddenMarkovModelDistribution(SequenceEncodableProbabilityDistribution):
         result = np.full(x.rows, self.nothing) if passes is None else passes.densities()
         return np.asarray(result + self.length_log_density(x))
 
-    def seq_posterior(self, x: Chains) -> list[np.ndarray]:
-        """Return the probabilities of the states of each element, one array (T, S) per encoded sequence."""
-        return smooth(self.passes(x), x, len(self.w))
+    def seq_posterior(self, x: Chains, filtered: bool = False) -> list[np.ndarray]:
+        """Return the probabilities of the states of each element, one array (T, S) per encoded sequence.
+
+        They are given the whole sequence, or with `filtered` what came up to the element.
+        """
+        if not filtered:
+            return smooth(self.passes(x), x, len(self.w))
+        logs = MixtureDistribution(self.emissions).seq_component_log_density(x.elements) if x.total else None
+        return so_far(self.w, self.transitions, logs, x)
 
     def posterior(self, x: Any) -> np.ndarray:
         """Return the probabilities of the states of each element of one sequence, shape (T, S)."""

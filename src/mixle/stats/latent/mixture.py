@@ -48,10 +48,10 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         Label carried along.
     weights : array_like, optional
         Another name of `w`.
-    keys : (hashable, hashable)
-        Tying keys of the weights and of the components.
     prior : conjugate law, optional
         Dirichlet law of the weights, which `estimator` hands on.
+    keys : (hashable, hashable)
+        Tying keys of the weights and of the components.
 
     Raises
     ------
@@ -82,8 +82,8 @@ class MixtureDistribution(SequenceEncodableProbabilityDistribution):
         w: Any = None,
         name: str | None = None,
         weights: Any = None,
-        keys: tuple[Any, Any] | None = (None, None),
         prior: Any = None,
+        keys: tuple[Any, Any] | None = (None, None),
     ) -> None:
         self.components = list(laws_given(components, "Mixture"))
         if not self.components:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,9 +15,11 @@ from mixle.stats.combinators.null import NullDistribution, NullEstimator
 from mixle.stats.combinators.ragged import RaggedRows
 from mixle.stats.contract import DistributionSampler, ParameterEstimator, SequenceEncodableProbabilityDistribution
 from mixle.stats.domains import labels_of, mapping_of, nonnegative, parts_of, probabilities
+from mixle.stats.enumeration import refuse, staged
 from mixle.stats.families.categorical import CategoricalDistribution
 from mixle.stats.given import estimator_given, law_given
 from mixle.stats.refusals import shown
+from mixle.stats.sequences.likeliest import likeliest_paths
 from mixle.stats.sequences.markov_counts import MarkovChainEncoder, MarkovChainFactory, MarkovChainStatistics
 from mixle.stats.sequences.markov_counts import neighbours as neighbours_of
 from mixle.stats.sequences.paths import check_length_nobs, draw_paths, laws_of_counts
@@ -39,10 +41,12 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
     default_value : float
         Only 0: a label that is not listed has probability 0. ``levels=`` with ``pseudo_count=`` of the estimator gives
         labels that were not seen a probability.
-    name, keys
-        Label and tying key of the whole.
+    name : str, optional
+        Label of the whole.
     prior : (sequence of labels, Dirichlet law, Dirichlet laws of the rows), optional
         Laws of the probabilities, which `estimator` hands on.
+    keys : hashable, optional
+        Tying key of the whole.
 
     Raises
     ------
@@ -72,8 +76,8 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
         len_dist: Any = None,
         default_value: float = 0.0,
         name: str | None = None,
-        keys: Any = None,
         prior: Any = None,
+        keys: Any = None,
     ) -> None:
         if default_value != 0.0:
             raise ValueError(
@@ -113,6 +117,19 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
     def _rows(self) -> Iterable[tuple[Any, list[float]]]:
         return zip(self.states, self.transition_laws.tolist(), strict=True)
 
+    def outcomes(self) -> Iterator[tuple[list[Any], float]]:
+        """Return the sequences, the most probable first."""
+        if isinstance(self.len_dist, NullDistribution):
+            raise refuse(self, "without a law of lengths its scores are no probabilities of sequences")
+        with np.errstate(divide="ignore"):
+            first, moves = np.log(self.initial_law), np.log(self.transition_laws)
+
+        def paths(length: Any, score: float) -> Iterator[tuple[list[Any], float]]:
+            found = likeliest_paths(first, moves, int(length), score)
+            return (([self.states[s] for s in path], total) for path, total in found)
+
+        return staged(self.len_dist.outcomes(), paths)
+
     def dist_to_encoder(self) -> MarkovChainEncoder:
         """Return the encoder."""
         return MarkovChainEncoder(_LABELS, self.len_dist.dist_to_encoder())
@@ -141,7 +158,7 @@ class MarkovChainDistribution(SequenceEncodableProbabilityDistribution):
         count = pseudo_count if self.prior is None else None
         own = None if count is None else (dict(self.init_prob_map), dict(self.transition_map))
         length = self.len_dist.estimator(pseudo_count)
-        return MarkovChainEstimator(count, None, length, self.name, self.keys, own, self.prior)
+        return MarkovChainEstimator(count, None, length, self.name, self.keys, self.prior, own)
 
     def stack_node(self) -> tuple[str, Any] | None:
         """Return None: rows of varying length do not stack."""
@@ -200,12 +217,12 @@ class MarkovChainEstimator(ParameterEstimator):
         Label of the fitted chain.
     keys : hashable, optional
         Tying key of the whole.
-    suff_stat : (dict, dict of dict), optional
-        Prior probabilities, used with `pseudo_count`.
     prior : (sequence of labels, Dirichlet law, Dirichlet laws of the rows), optional
         Labels, the law of the probabilities of the first one, and the law of each label's row: in the order of the
         labels, a dict by label, or one law for all rows. The fit is then the likeliest chain, and carries the posterior
         as its prior. Labels that only the data show have a flat law.
+    suff_stat : (dict, dict of dict), optional
+        Prior probabilities, used with `pseudo_count`.
 
     Notes
     -----
@@ -222,7 +239,7 @@ class MarkovChainEstimator(ParameterEstimator):
     _laws: ClassVar[tuple[str, ...]] = ("len_dist",)
     _fields: ClassVar[tuple[str, ...]] = ()
     _keyword_fields: ClassVar[tuple[str, ...]] = (
-        "pseudo_count", "levels", "len_estimator", "name", "keys", "suff_stat", "prior",
+        "pseudo_count", "levels", "len_estimator", "name", "keys", "prior", "suff_stat",
     )  # fmt: skip
 
     def __init__(
@@ -232,8 +249,8 @@ class MarkovChainEstimator(ParameterEstimator):
         len_estimator: Any = None,
         name: str | None = None,
         keys: Any = None,
-        suff_stat: tuple[Mapping[Any, float], Mapping[Any, Mapping[Any, float]]] | None = None,
         prior: Any = None,
+        suff_stat: tuple[Mapping[Any, float], Mapping[Any, Mapping[Any, float]]] | None = None,
     ) -> None:
         self.pseudo_count = None if pseudo_count is None else nonnegative(pseudo_count, "pseudo_count")
         self.levels = None if levels is None else labels_of(levels, "levels")
@@ -297,7 +314,7 @@ class MarkovChainEstimator(ParameterEstimator):
         return MarkovChainDistribution(
             dict(zip(labels, first.tolist(), strict=True)),
             {s: dict(zip(labels, row, strict=True)) for s, row in zip(labels, moves.tolist(), strict=True)},
-            self.len_estimator.estimate(nobs, stat.length), 0.0, self.name, self.keys, after,
+            self.len_estimator.estimate(nobs, stat.length), 0.0, self.name, after, self.keys,
         )  # fmt: skip
 
     def own_log_density(self, model: Any) -> float:

@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from mixle.stats.refusals import shown
+from mixle.utils.parallel.folding.encoders import check_instance, encoder_of_model
 from mixle.utils.parallel.folding.shards import pick
 from mixle.utils.parallel.planning.catalog import CalibrationCatalog, measured_resources
 from mixle.utils.parallel.planning.devices import DeviceSpec, Resources, check_resources, exact_int
@@ -199,11 +200,13 @@ def _encoded_row_bytes(
     if data is None or not len(data):
         return 0.0
     if encoder is None and model is not None:
-        encoder = model.dist_to_encoder()
+        encoder = encoder_of_model("plan", model)
     if encoder is None and estimator is not None:
+        check_instance("plan", "estimator", estimator, "accumulator_factory", "GaussianEstimator()")
         encoder = estimator.accumulator_factory().make().acc_to_encoder()
     if encoder is None:
         raise ValueError("plan of data requires an encoder, model, or estimator. Pass one of them")
+    check_instance("plan", "encoder", encoder, "seq_encode", "model.dist_to_encoder()")
     rows = min(max(1, int(sample_size)), len(data))
     payload = encoder.seq_encode(pick(data, range(rows)))
     measure = getattr(encoder, "nbytes", payload_nbytes)

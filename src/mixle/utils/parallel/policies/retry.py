@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from mixle._log import note
@@ -49,7 +50,7 @@ class Retry(Elastic):
     Attributes
     ----------
     failures : dict of int to int
-        Losses of each rank so far.
+        Losses of each rank so far; 0 for one that was never lost.
     blacklist : set of int
         Ranks that were given up.
     last : RoundReceipt
@@ -81,7 +82,7 @@ class Retry(Elastic):
 
     def bind(self) -> None:
         """Start with a clean record."""
-        self.failures: dict[int, int] = {}
+        self.failures: dict[int, int] = Counter()
         self.blacklist: set[int] = set()
         self.up: set[int] = set()
         self.unborn: set[int] = set()
