@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mixle.stats.encoded import chunks_of
 from mixle.utils.parallel.folding.inputs import is_cluster_collection
 
 __all__ = ["adopt", "encoder_of"]
@@ -49,15 +50,14 @@ def adopt(chunks: Any, estimator: Any, encoder: Any = None) -> Any:
     return Handle(LocalTransport(shards=[Shard(0, tuple(parts), encoder)]))
 
 
-def _pairs(chunks: Any) -> list[tuple[int, Any]]:
+def _pairs(chunks: Any) -> tuple[tuple[int, Any], ...]:
     hint = "enc_data must be a handle or a list of (count, payload), as encoded_data and seq_encode return them"
     try:
-        pairs = [(int(count), getattr(payload, "host_payload", payload)) for count, payload in chunks]
-    except (TypeError, ValueError) as error:
+        return chunks_of(chunks)
+    except TypeError as error:
         raise TypeError(f"{hint}; not {type(chunks).__name__}") from error
-    if any(count < 0 for count, _ in pairs):
-        raise ValueError(f"{hint}; a count is negative")
-    return pairs
+    except ValueError as error:
+        raise ValueError(f"{hint}; a count is negative") from error
 
 
 def _check_count(encoder: Any, number: int, count: int, payload: Any) -> None:

@@ -113,6 +113,10 @@ class MPEncodedData(Handle):
         self.observe(telemetry, run_id)
 
 
+#: A machine starts no more processes than this without harm: a larger number is a mistake.
+_MOST_WORKERS = 4096
+
+
 def _workers(wanted: Any, rows: int) -> int:
     """Return the number of workers, clipped to 1 ... `rows`."""
     try:
@@ -122,6 +126,11 @@ def _workers(wanted: Any, rows: int) -> int:
     if count is None or isinstance(wanted, (bool, str, bytes)):
         raise TypeError(
             f"num_workers must be a number of processes, not {wanted!r:.80}; pass for example num_workers=2"
+        )
+    if min(count, rows) > _MOST_WORKERS:
+        raise ValueError(
+            f"num_workers={wanted!r:.80} is more than the {_MOST_WORKERS} processes of a pool; pass about as many as "
+            f"there are cores, here num_workers={usable_cpus()}, and num_shards= for finer shards"
         )
     return max(1, min(count, rows))
 
