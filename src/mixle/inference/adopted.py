@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mixle.stats.encoded import chunks_of
+from mixle.stats.forms import check_chunks
 from mixle.utils.parallel.folding.inputs import is_cluster_collection
 
 __all__ = ["adopt", "encoder_of"]
@@ -40,7 +41,9 @@ def adopt(chunks: Any, estimator: Any, encoder: Any = None) -> Any:
         encoder = encoder_of(estimator)
     parts: list[Chunk] = []
     start = 0
-    for number, (count, payload) in enumerate(_pairs(chunks)):
+    pairs = _pairs(chunks)
+    check_chunks(encoder, [payload for _, payload in pairs])
+    for number, (count, payload) in enumerate(pairs):
         _check_count(encoder, number, count, payload)
         if count:
             parts.append(Chunk(count, payload, range(start, start + count)))

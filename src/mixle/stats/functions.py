@@ -135,6 +135,17 @@ def _encode_chunk(encoder: Any, rows: Sequence[Any], i: int, k: int) -> tuple[in
     return len(part), payload
 
 
+def _chunks_for(models: Sequence[Any], enc_data: Any) -> tuple[tuple[int, Any], ...]:
+    """Return encoded rows as pairs (count, payload) that models can score."""
+    from mixle.stats.forms import check_chunks
+
+    chunks = chunks_of(enc_data)
+    for model in models:
+        if type(model).__module__.partition(".")[0] == "mixle":
+            check_chunks(model.dist_to_encoder(), [payload for _, payload in chunks])
+    return chunks
+
+
 def seq_log_density_sum(enc_data: Any, estimate: Any) -> tuple[float, float]:
     """Return ``(rows, summed log-density)`` of encoded rows under a model.
 
@@ -161,7 +172,7 @@ def seq_log_density_sum(enc_data: Any, estimate: Any) -> tuple[float, float]:
         with cluster.handle(enc_data, estimate.dist_to_encoder()) as handle:
             return seq_log_density_sum(handle, estimate)
     rows, result = 0, 0.0
-    for count, payload in chunks_of(enc_data):
+    for count, payload in _chunks_for([estimate], enc_data):
         rows, result = rows + count, result + block_sum(scores_of(estimate, payload, count))
     return rows, result
 
@@ -187,7 +198,7 @@ def seq_log_density(enc_data: Any, estimate: Any) -> list[np.ndarray]:
     if hasattr(enc_data, "pysp_seq_log_density"):
         scores: list[np.ndarray] = enc_data.pysp_seq_log_density(estimate)
         return scores
-    chunks = chunks_of(enc_data)
+    chunks = _chunks_for(estimate if isinstance(estimate, (list, tuple)) else [estimate], enc_data)
     if isinstance(estimate, (list, tuple)):
         return [np.array([scores_of(model, payload, count) for model in estimate]) for count, payload in chunks]
     return [scores_of(estimate, payload, count) for count, payload in chunks]
