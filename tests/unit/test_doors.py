@@ -10,7 +10,7 @@ from bits import bits
 from mixle.errors import ContractError, MixleError
 from models import MODELS
 
-ADVICE = "pass |make it with |use |leave "
+ADVICE = "pass |make it with |use |leave |add "
 NONSENSE = {
     "None": None,
     "a number": 5,

@@ -52,8 +52,9 @@ def check_shape(found: Any, shape: tuple[int, ...], what: str) -> None:
     --------
     >>> check_shape([1.0, 2.0], (2,), "components")
     """
-    if np.shape(found) != shape:
-        refuse_statistic(np.shape(found), shape, what)
+    here = np.shape(found)
+    if here != shape:
+        refuse_statistic(*(own[0] if len(here) == len(shape) == 1 else own for own in (here, shape)), what)
 
 
 def check_models(models: Iterable[Any]) -> None:

@@ -192,7 +192,7 @@ class MarkovChainAccumulator(SequenceEncodableStatisticAccumulator):
         unknown = [s for s in states if s not in self._index] if self.levels is not None else []
         if unknown:
             label = shown(unknown[0])
-            raise ContractError(f"the statistic holds the label {label}, none of the levels; pass levels= with it")
+            raise ContractError(f"the statistic holds the label {label}, none of the levels; add it to levels=")
         places = self._grow(tuple(states))
         if len(places):
             self.initial[places] += np.asarray(initial, float)
