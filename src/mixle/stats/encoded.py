@@ -177,7 +177,7 @@ def chunks_of(encoded: Any) -> tuple[tuple[int, Any], ...]:
     """
     try:
         pairs = tuple((int(count), getattr(payload, "host_payload", payload)) for count, payload in encoded)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise TypeError(
             f"encoded rows are a list of (count, payload), as seq_encode returns it, not {type(encoded).__name__}; "
             "pass seq_encode(rows, model=model)"
