@@ -203,7 +203,7 @@ def test_what_a_fit_has_not_seen_and_what_it_may_not_see():
         estimator.estimate(0.0, ({}, 0.0))
     with pytest.raises(IntegerBernoulliSetFitError, match="pass pseudo_count"):
         st.IntegerBernoulliSetEstimator(2).estimate(0.0, ([0.0, 0.0], 0.0))
-    with pytest.raises(ValueError, match="of 2 integers, not 3"):
+    with pytest.raises(ValueError, match="the statistic has 2 integers, 3 are expected"):
         st.IntegerBernoulliSetEstimator(3).estimate(None, ([0.0, 0.0], 1.0))
 
 

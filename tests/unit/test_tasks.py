@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import mixle.stats as st_
 from mixle.errors import RowError
 from mixle.stats.identities import current
+from mixle.stats.refusals import check_models
 from mixle.utils.parallel.folding import draws as drawing
 from mixle.utils.parallel.folding import tasks
 from mixle.utils.parallel.folding.build import build_key
@@ -294,9 +295,9 @@ def test_times_and_faults_are_differences_and_memory_is_a_peak(monkeypatch):
 
 
 def test_what_cannot_score_is_refused_in_words():
-    tasks.check_models([PlainModel(0.0, 1.0)])
+    check_models([PlainModel(0.0, 1.0)])
     with pytest.raises(TypeError, match=r"^a int has no seq_log_density: pass the model to score$"):
-        tasks.check_models([PlainModel(0.0, 1.0), 3])
+        check_models([PlainModel(0.0, 1.0), 3])
     scores = tasks.chunk_log_densities(shard_of([1.0, 2.0, 3.0], sub_chunks=2), (PlainModel(0.0, 1.0),) * 2)
     assert [one.shape for one in scores] == [(2, 2), (2, 1)]
 

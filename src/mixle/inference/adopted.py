@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mixle.stats.encoded import chunks_of
+from mixle.stats.forms import check_chunks
 from mixle.utils.parallel.folding.inputs import is_cluster_collection
 
 __all__ = ["adopt", "encoder_of"]
@@ -39,7 +41,9 @@ def adopt(chunks: Any, estimator: Any, encoder: Any = None) -> Any:
         encoder = encoder_of(estimator)
     parts: list[Chunk] = []
     start = 0
-    for number, (count, payload) in enumerate(_pairs(chunks)):
+    pairs = _pairs(chunks)
+    check_chunks(encoder, [payload for _, payload in pairs])
+    for number, (count, payload) in enumerate(pairs):
         _check_count(encoder, number, count, payload)
         if count:
             parts.append(Chunk(count, payload, range(start, start + count)))
@@ -49,15 +53,14 @@ def adopt(chunks: Any, estimator: Any, encoder: Any = None) -> Any:
     return Handle(LocalTransport(shards=[Shard(0, tuple(parts), encoder)]))
 
 
-def _pairs(chunks: Any) -> list[tuple[int, Any]]:
+def _pairs(chunks: Any) -> tuple[tuple[int, Any], ...]:
     hint = "enc_data must be a handle or a list of (count, payload), as encoded_data and seq_encode return them"
     try:
-        pairs = [(int(count), getattr(payload, "host_payload", payload)) for count, payload in chunks]
-    except (TypeError, ValueError) as error:
+        return chunks_of(chunks)
+    except TypeError as error:
         raise TypeError(f"{hint}; not {type(chunks).__name__}") from error
-    if any(count < 0 for count, _ in pairs):
-        raise ValueError(f"{hint}; a count is negative")
-    return pairs
+    except ValueError as error:
+        raise ValueError(f"{hint}; a count is negative") from error
 
 
 def _check_count(encoder: Any, number: int, count: int, payload: Any) -> None:

@@ -216,7 +216,7 @@ def from_json(body: bytes, path: Any) -> dict[str, Any]:
     """Return the JSON of a checkpoint whose checksum held."""
     try:
         text = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is a checkpoint that cannot be read: {error}; move it away") from error
     if not isinstance(text, dict) or "facts" not in text:
         raise CheckpointError(f"{path} is a checkpoint that cannot be read: it is of another version; move it away")

@@ -15,7 +15,8 @@ import numpy as np
 
 from mixle.errors import ContractError, KeyValidationError, RowError, UnscorableObservation
 from mixle.stats.decomposition import Decomposition
-from mixle.stats.drawn import check_draws_of, seeded
+from mixle.stats.doors import Doors
+from mixle.stats.drawn import seeded
 from mixle.stats.enumeration import Listed
 from mixle.stats.serialize import Serializable
 
@@ -62,7 +63,7 @@ class Column(NamedTuple):
     within: int = 0
 
 
-class DistributionSampler(ABC):
+class DistributionSampler(Doors, ABC):
     """Draws observations from one distribution.
 
     Parameters
@@ -72,10 +73,6 @@ class DistributionSampler(ABC):
     seed : int or None
         Seed of ``numpy.random.RandomState``; equal seeds give equal draws.
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        check_draws_of(cls)
 
     def __init__(self, dist: Any, seed: int | None = None) -> None:
         self.dist, self.rng = dist, seeded(seed)
@@ -105,7 +102,7 @@ class ConditionalSampler(ABC):
         """Draw one observation given `x`."""
 
 
-class DataSequenceEncoder(ABC):
+class DataSequenceEncoder(Doors, ABC):
     """Turns rows into the arrays that the vectorised calls work on; rows are validated here, once."""
 
     @abstractmethod
@@ -166,7 +163,7 @@ class DataSequenceEncoder(ABC):
         return type(self).__name__
 
 
-class StatisticAccumulator(ABC):
+class StatisticAccumulator(Doors, ABC):
     """Running sufficient statistic, row by row.
 
     Examples
@@ -251,7 +248,7 @@ class StatisticAccumulatorFactory(ABC):
         """Return an accumulator of the zero statistic."""
 
 
-class ProbabilityDistribution(Listed, Serializable, ABC):
+class ProbabilityDistribution(Doors, Listed, Serializable, ABC):
     """A law of rows.
 
     `log_density(x)` is the encoded score of the single row `x`, so that the scalar and the vectorised path are one.
@@ -357,7 +354,7 @@ class SequenceEncodableProbabilityDistribution(ProbabilityDistribution):
     """A distribution with vectorised scoring; every family of this library is one."""
 
 
-class ParameterEstimator(Serializable, ABC):
+class ParameterEstimator(Doors, Serializable, ABC):
     """Turns a statistic into a model (the M-step)."""
 
     @abstractmethod

@@ -176,11 +176,15 @@ def chunks_of(encoded: Any) -> tuple[tuple[int, Any], ...]:
     ((2, array([1., 2.])),)
     """
     try:
-        return tuple((int(count), getattr(payload, "host_payload", payload)) for count, payload in encoded)
-    except (TypeError, ValueError) as error:
+        pairs = tuple((int(count), getattr(payload, "host_payload", payload)) for count, payload in encoded)
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise TypeError(
-            f"encoded rows are a list of (count, payload), as seq_encode returns it, not {type(encoded).__name__}"
+            f"encoded rows are a list of (count, payload), as seq_encode returns it, not {type(encoded).__name__}; "
+            "pass seq_encode(rows, model=model)"
         ) from error
+    if any(count < 0 for count, _ in pairs):
+        raise ValueError("encoded rows are a list of (count, payload); a count is negative: pass the number of rows")
+    return pairs
 
 
 def move_encoded_payload(payload: Any, engine: Any = None) -> ResidentEncodedPayload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from mixle.errors import ContractError
 from mixle.stats.clusters import cluster_of
 from mixle.stats.encoded import chunks_of
+from mixle.stats.refusals import check_models, refuse_rows, scores_of, shown, walkable
 from mixle.stats.sums import block_sum
 from mixle.stats.table import Table
 
@@ -23,8 +25,14 @@ __all__ = [
 ]
 
 
+#: More chunks than there are rows are empty ones; so many of them are a mistake.
+_MOST_EMPTY = 2**16
+
+
 def _encoder_of(encoder: Any, estimator: Any, model: Any) -> Any:
     for source in (encoder, estimator, model):
+        if isinstance(source, type):
+            raise TypeError(f"seq_encode was given the class {source.__name__}; pass an instance, {source.__name__}()")
         if hasattr(source, "seq_encode"):
             return source
         if hasattr(source, "dist_to_encoder"):
@@ -33,7 +41,7 @@ def _encoder_of(encoder: Any, estimator: Any, model: Any) -> Any:
             return source.accumulator_factory().make().acc_to_encoder()
         if source is not None:
             raise TypeError(f"{type(source).__name__} is no encoder, estimator or model; pass one of these")
-    raise ValueError("At least one arg: encoder, estimator, or dist must be passed.")
+    raise ValueError("seq_encode needs one of encoder, estimator and model: pass e.g. model=model")
 
 
 def seq_encode(
@@ -79,21 +87,23 @@ def seq_encode(
     if chunk_size is not None:
         num_chunks = max(1, -(-len(rows) // _positive(chunk_size, "chunk_size")))
     k = _positive(num_chunks, "num_chunks")
+    if k > max(len(rows), _MOST_EMPTY):
+        raise ValueError(f"num_chunks={shown(num_chunks)} is far more than the {len(rows)} rows; pass at most as many")
     return [_encode_chunk(encoder, rows, i, k) for i in range(k)]
 
 
 def _positive(value: Any, name: str) -> int:
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise ValueError(f"{name} must be a positive integer, not {value!r}")
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or value < 1 or not (isinstance(value, numbers.Integral) or float(value).is_integer()):
+        raise ValueError(f"{name} must be a positive integer, not {shown(value)}; pass e.g. {name}=1")
     return int(value)
 
 
 def _as_rows(data: Any) -> Any:
     if hasattr(data, "itertuples"):
         raise TypeError("seq_encode: a DataFrame is not taken: pass list(data.itertuples(index=False, name=None))")
-    walked = hasattr(data, "__iter__") or hasattr(data, "__getitem__")
-    if isinstance(data, (str, bytes, dict, type)) or getattr(data, "ndim", 1) == 0 or not walked:
-        raise TypeError(f"seq_encode takes a sequence of rows, not {type(data).__name__}")
+    if not walkable(data):
+        refuse_rows("seq_encode", data)
     if hasattr(data, "to_numpy") and not isinstance(data, np.ndarray):
         return data.tolist() if hasattr(data, "tolist") else list(data)
     return data if hasattr(data, "__len__") and hasattr(data, "__getitem__") else list(data)
@@ -125,6 +135,17 @@ def _encode_chunk(encoder: Any, rows: Sequence[Any], i: int, k: int) -> tuple[in
     return len(part), payload
 
 
+def _chunks_for(models: Sequence[Any], enc_data: Any) -> tuple[tuple[int, Any], ...]:
+    """Return encoded rows as pairs (count, payload) that models can score."""
+    from mixle.stats.forms import check_chunks
+
+    chunks = chunks_of(enc_data)
+    for model in models:
+        if type(model).__module__.partition(".")[0] == "mixle":
+            check_chunks(model.dist_to_encoder(), [payload for _, payload in chunks])
+    return chunks
+
+
 def seq_log_density_sum(enc_data: Any, estimate: Any) -> tuple[float, float]:
     """Return ``(rows, summed log-density)`` of encoded rows under a model.
 
@@ -142,6 +163,7 @@ def seq_log_density_sum(enc_data: Any, estimate: Any) -> tuple[float, float]:
     >>> seq_log_density_sum(seq_encode([0, 0, 0], model=model), model)
     (3, -6.0)
     """
+    check_models([estimate])
     if hasattr(enc_data, "pysp_seq_log_density_sum"):
         count, total = enc_data.pysp_seq_log_density_sum(estimate)
         return count, total
@@ -150,8 +172,8 @@ def seq_log_density_sum(enc_data: Any, estimate: Any) -> tuple[float, float]:
         with cluster.handle(enc_data, estimate.dist_to_encoder()) as handle:
             return seq_log_density_sum(handle, estimate)
     rows, result = 0, 0.0
-    for count, payload in chunks_of(enc_data):
-        rows, result = rows + count, result + block_sum(np.asarray(estimate.seq_log_density(payload), float))
+    for count, payload in _chunks_for([estimate], enc_data):
+        rows, result = rows + count, result + block_sum(scores_of(estimate, payload, count))
     return rows, result
 
 
@@ -172,13 +194,14 @@ def seq_log_density(enc_data: Any, estimate: Any) -> list[np.ndarray]:
     >>> seq_log_density(seq_encode([0, 0], model=model), model)
     [array([-2., -2.])]
     """
+    check_models(estimate if isinstance(estimate, (list, tuple)) else [estimate])
     if hasattr(enc_data, "pysp_seq_log_density"):
         scores: list[np.ndarray] = enc_data.pysp_seq_log_density(estimate)
         return scores
-    chunks = chunks_of(enc_data)
+    chunks = _chunks_for(estimate if isinstance(estimate, (list, tuple)) else [estimate], enc_data)
     if isinstance(estimate, (list, tuple)):
-        return [np.array([m.seq_log_density(payload) for m in estimate]) for _, payload in chunks]
-    return [np.asarray(estimate.seq_log_density(payload)) for _, payload in chunks]
+        return [np.array([scores_of(model, payload, count) for model in estimate]) for count, payload in chunks]
+    return [scores_of(estimate, payload, count) for count, payload in chunks]
 
 
 def log_density(data: Any, model: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ from mixle.stats.contract import Column
 from mixle.stats.domains import LARGEST_FLOAT
 from mixle.stats.leaf import Leaf, Rows
 from mixle.stats.reading import read_matrix
-from mixle.stats.sums import Moments, block_sum, block_sums, merge_moments, raw_moments, weighted_moments
+from mixle.stats.sums import Moments, Numbers, block_sum, block_sums, merge_moments, raw_moments, weighted_moments
 
 __all__ = [
     "LOG_ZERO",
@@ -48,7 +48,7 @@ def log_or_floor(p: Any) -> np.ndarray:
 class LinearSums(NamedTuple):
     """Sums of a linear leaf: `weight` () or (K,), `sums` (P,) or (K, P)."""
 
-    weight: Any
+    weight: Numbers
     sums: np.ndarray
 
     def scaled(self, c: float) -> LinearSums:

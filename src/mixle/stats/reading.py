@@ -109,7 +109,7 @@ def read_numbers(rows: Sequence[Any], family: str, squared: bool = False) -> np.
     if isinstance(rows, np.ndarray) and not _object_array(rows):
         if rows.ndim != 1:
             raise RowError(
-                f"each row is one number, the array has shape {rows.shape}; pass rows.ravel(), or a family of vectors",
+                f"each row is one number, the array has {_shape(rows)}; pass rows.ravel(), or a family of vectors",
                 family,
                 0 if len(rows) else None,
             )
@@ -127,6 +127,12 @@ def read_numbers(rows: Sequence[Any], family: str, squared: bool = False) -> np.
     if bad is not None:
         raise _too_large(rows[bad], family, bad) if np.isfinite(values[bad]) else _bad(rows[bad], family, bad, _HELD)
     return values
+
+
+def _shape(rows: np.ndarray) -> str:
+    """Return the shape of an array for a message that is the same for a part of the rows: their number is called n."""
+    sizes = ["n", *map(str, rows.shape[1:])] if rows.ndim else []
+    return f"shape ({', '.join(sizes)}{',' if rows.ndim == 1 else ''})"
 
 
 def _refuse_masked(rows: Sequence[Any], family: str) -> None:
@@ -184,7 +190,7 @@ def read_matrix(rows: Sequence[Any], family: str, dim: int | None = None, square
     if isinstance(rows, np.ndarray) and not _object_array(rows):
         if rows.ndim != 2:
             raise RowError(
-                f"rows are vectors, the array has shape {rows.shape}; pass shape (n, d)",
+                f"rows are vectors, the array has {_shape(rows)}; pass shape (n, d)",
                 family,
                 0 if len(rows) else None,
             )

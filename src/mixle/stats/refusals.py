@@ -2,31 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
-__all__ = ["LEAVE_OUT", "check_mass", "refuse_model", "refuse_statistic", "shown", "supports"]
+from mixle.errors import ContractError
+
+__all__ = [
+    "LEAVE_OUT",
+    "check_mass",
+    "check_models",
+    "check_shape",
+    "refuse_model",
+    "refuse_rows",
+    "refuse_statistic",
+    "scores_of",
+    "shown",
+    "supports",
+    "told",
+    "walkable",
+]
 
 #: What to do about a row that a model gives no probability.
 LEAVE_OUT = "leave the row out, or use a model that supports it"
 
 
-def refuse_statistic(found: Any, expected: Any, what: str, error: type[Exception] = ValueError) -> NoReturn:
-    """Raise `error`: a statistic has `found` of what there are `expected` of here.
+def refuse_statistic(found: Any, expected: Any, what: str) -> NoReturn:
+    """Raise ContractError: a statistic has `found` of what there are `expected` of here.
 
     Examples
     --------
     >>> refuse_statistic(3, 2, "components")
     Traceback (most recent call last):
         ...
-    ValueError: the statistic has 3 components, 2 are expected; make it with estimator.accumulator_factory().make()
+    mixle.errors.ContractError: the statistic has 3 components, 2 are expected; make it with \
+estimator.accumulator_factory().make()
     """
-    raise error(
+    raise ContractError(
         f"the statistic has {found} {what}, {expected} are expected; "
         "make it with estimator.accumulator_factory().make()"
     )
+
+
+def check_shape(found: Any, shape: tuple[int, ...], what: str) -> None:
+    """Raise ContractError if an array of a statistic is not of the shape that it has here.
+
+    Examples
+    --------
+    >>> check_shape([1.0, 2.0], (2,), "components")
+    """
+    here = np.shape(found)
+    if here != shape:
+        refuse_statistic(*(own[0] if len(here) == len(shape) == 1 else own for own in (here, shape)), what)
+
+
+def check_models(models: Iterable[Any]) -> None:
+    """Raise TypeError for what cannot score rows.
+
+    Examples
+    --------
+    >>> check_models([None])
+    Traceback (most recent call last):
+    TypeError: a NoneType has no seq_log_density: pass the model to score
+    """
+    for model in models:
+        if isinstance(model, type):
+            raise TypeError(f"the model is the class {model.__name__}; pass an instance: {model.__name__}(...)")
+        if not hasattr(model, "seq_log_density"):
+            raise TypeError(f"a {type(model).__name__} has no seq_log_density: pass the model to score")
+
+
+def scores_of(model: Any, payload: Any, count: int) -> np.ndarray:
+    """Return the log-densities (n,) of a chunk of n rows; ContractError if there are not as many.
+
+    Examples
+    --------
+    >>> from mixle.stats import PoissonDistribution
+    >>> scores_of(PoissonDistribution(2.0), PoissonDistribution(2.0).dist_to_encoder().seq_encode([0]), 1)
+    array([-2.])
+    """
+    scores = np.asarray(model.seq_log_density(payload), dtype=np.float64)
+    if scores.shape != (count,):
+        kind = type(model).__name__
+        raise ContractError(
+            f"{kind}.seq_log_density returned shape {scores.shape} for {count} rows; expected ({count},): "
+            "pass chunks as seq_encode(rows, model=model) returns them"
+        )
+    return scores
 
 
 def refuse_model(found: Any, expected: Any, what: str) -> NoReturn:
@@ -57,6 +120,45 @@ def shown(value: Any) -> str:
         return f"{value!r:.80}"
     except Exception:  # noqa: BLE001 - an integer of very many digits, or a class of a user's own
         return f"a value of the type {type(value).__name__}"
+
+
+def told(value: Any) -> str:
+    """Return what a value is, for a message: short things as they are, others by their type and size.
+
+    Examples
+    --------
+    >>> from mixle.stats import BinomialEstimator
+    >>> told(None), told((1.0, 2.0)), told(np.zeros((2, 3)))
+    ('None', 'a tuple of 2', 'an array of shape (2, 3)')
+    >>> told(BinomialEstimator().accumulator_factory().make().value())
+    'BinomialStatistic(count, total, min_val, max_val)'
+    """
+    kind = type(value).__name__
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return f"{kind}({', '.join(value._fields)})"
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    if isinstance(value, (tuple, list, dict, set)):
+        return f"a {kind} of {len(value)}"
+    return shown(value) if value is None or isinstance(value, (str, bytes, int, float)) else f"a value of type {kind}"
+
+
+def walkable(data: Any) -> bool:
+    """Return whether something can be a sequence of rows: a text, a dict, a class and a 0-d array are none."""
+    walked = hasattr(data, "__iter__") or hasattr(data, "__getitem__")
+    return walked and not isinstance(data, (str, bytes, dict, type)) and getattr(data, "ndim", 1) != 0
+
+
+def refuse_rows(where: str, data: Any) -> NoReturn:
+    """Raise TypeError: what stands where rows belong is no sequence of them.
+
+    Examples
+    --------
+    >>> refuse_rows("seq_encode", None)
+    Traceback (most recent call last):
+    TypeError: seq_encode takes a sequence of rows, not None; pass a list of rows, [row] for one alone
+    """
+    raise TypeError(f"{where} takes a sequence of rows, not {told(data)}; pass a list of rows, [row] for one alone")
 
 
 def check_mass(mass: float, nobs: float | None, tied: bool) -> None:

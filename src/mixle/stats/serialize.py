@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from mixle._json import parsed
 from mixle.errors import SerializationError
 
 __all__ = ["Serializable", "digest", "from_plain", "register_function", "register_model", "to_plain"]
@@ -146,6 +147,10 @@ class Serializable:
             built = from_plain(payload)
         except SerializationError:
             raise
+        except RecursionError:
+            raise SerializationError(
+                f"the JSON of a {cls.__name__} is nested too deep to be a model; pass what to_json or to_dict returned"
+            ) from None
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise SerializationError(f"damaged JSON of a {cls.__name__}: {error}; use another copy") from error
         if not isinstance(built, cls):
@@ -165,13 +170,7 @@ class Serializable:
     @classmethod
     def from_json(cls, text: str) -> Any:
         """Build an object from what `to_json` returned; errors as of `from_dict`."""
-        import json
-
-        try:
-            payload = json.loads(text)
-        except ValueError as error:
-            raise SerializationError(f"the text is no JSON ({error}); pass what to_json returned") from error
-        return cls.from_dict(payload)
+        return cls.from_dict(parsed(text))
 
 
 def _text(value: Any) -> str:

@@ -8,13 +8,14 @@ Chan, Golub and LeVeque (1983, The American Statistician 37), with the differenc
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 __all__ = [
     "BLOCK",
     "Moments",
+    "Numbers",
     "block_sum",
     "block_sums",
     "exponentials",
@@ -100,6 +101,10 @@ def exponentials(x: np.ndarray) -> None:
         np.copyto(x, flat.reshape(x.shape))
 
 
+#: A number, or an array of them; so a statistic declares its layout.
+Numbers: TypeAlias = Any
+
+
 class Moments(NamedTuple):
     """Weighted first and second moments about a centre.
 
@@ -113,10 +118,10 @@ class Moments(NamedTuple):
         Weighted sum of squares (or outer products) about the mean.
     """
 
-    weight: Any
-    centre: Any
-    shift: Any
-    scatter: Any
+    weight: Numbers
+    centre: Numbers
+    shift: Numbers
+    scatter: Numbers
 
     def scaled(self, c: float) -> Moments:
         """Return the moments with every weight multiplied by `c` ≥ 0; weight 0 is the zero statistic."""

@@ -370,7 +370,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
 
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise SerializationError(
             f"{os.fspath(path)} is not a fit saved by mixle: it is no JSON ({error}); use what fitted.save wrote"
         ) from None
@@ -387,7 +387,7 @@ def load(path: str | os.PathLike[str]) -> Fit:
         tried = tuple(Candidate(**candidate) for candidate in content["tried"])
         model = MixtureDistribution.from_dict(content["model"])
         return Fit(model, Schema.from_dict(content["schema"]), tried, str(content["backend"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SerializationError(
             f"{os.fspath(path)} is a damaged fit: {type(error).__name__}: {error}; use another copy"
         ) from None

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from mixle.errors import ArityError, ContractError, RowError
+from mixle.errors import ArityError, RowError
 from mixle.stats.combinators.parts import PartsAccumulator, is_latent, supported, update_part
 from mixle.stats.contract import (
     Column,
@@ -323,4 +323,4 @@ class FieldsEstimator(ParameterEstimator):
 
 
 def _refuse_arity(value: Any, count: int) -> NoReturn:
-    refuse_statistic(len(value), count, "fields", ContractError)
+    refuse_statistic(len(value), count, "fields")

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from mixle.errors import RowError
+from mixle.errors import ContractError, RowError
 from mixle.stats.contract import Column, DistributionSampler
 from mixle.stats.domains import nonnegative, positive, shape_parameter, shape_parameters, vector, whole
 from mixle.stats.families.dirichlet import polished
+from mixle.stats.layouts import ADVICE
 from mixle.stats.leaf import Leaf, LeafDistribution, LeafEstimator, Rows, as_rows, repaired
 from mixle.stats.reading import read_matrix
 from mixle.stats.special import log_factorial, rising_log
@@ -102,7 +103,7 @@ class _DirichletMultinomial(Leaf):
     def from_value(self, value: Any) -> TailCounts:
         tails, weight, total = value
         if int(total) != self.n:
-            raise ValueError(f"{self.name}: the statistic is of rows that sum to {total}, not {self.n}")
+            raise ContractError(f"{self.name}: the statistic is of rows that sum to {total}, not {self.n}; {ADVICE}")
         return TailCounts(np.array(tails, float), float(weight), self.n)
 
 

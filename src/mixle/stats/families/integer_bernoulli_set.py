@@ -14,6 +14,7 @@ from mixle.stats.domains import fraction, nonnegative, numbers_of, whole
 from mixle.stats.given import either
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import read_integers
+from mixle.stats.refusals import check_shape
 from mixle.stats.set_rows import SetLeaf, SetTables, in_its_row, listed_sets, set_codes, split_sets
 from mixle.stats.sums import block_sum
 
@@ -90,8 +91,7 @@ class _IntegerBernoulliSet(SetLeaf):
 
     def from_value(self, value: Any) -> IntegerSetCounts:
         counts, total = value
-        if len(counts) != self.num_vals:
-            raise ValueError(f"{self.name}: the statistic is of {len(counts)} integers, not {self.num_vals}")
+        check_shape(counts, (self.num_vals,), "integers")
         return IntegerSetCounts(np.array(counts, float), float(total))
 
 

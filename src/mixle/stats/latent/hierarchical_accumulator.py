@@ -14,7 +14,7 @@ from mixle.stats.latent.hierarchical_walk import HierarchicalWalk
 from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.sequence_accumulator import SequenceModelAccumulator
-from mixle.stats.refusals import refuse_model, refuse_statistic
+from mixle.stats.refusals import check_shape, refuse_model
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.starts import Centres, near_hard
 from mixle.stats.sums import BLOCK, block_sum, signed_suff_stat
@@ -171,9 +171,8 @@ class HierarchicalMixtureEstimatorAccumulator(SequenceModelAccumulator):
 
     def _checked(self, value: Any) -> HierarchicalStatistics:
         stat = HierarchicalStatistics(*value)
-        ours, theirs = self.topic_counts.shape, np.shape(stat.topic_counts)
-        if theirs != ours:
-            refuse_statistic(theirs, ours, "(mixtures, topics)")
+        check_shape(stat.topic_counts, self.topic_counts.shape, "(mixtures, topics)")
+        check_shape(stat.mixture_counts, self.mixture_counts.shape, "weights of mixtures")
         return stat
 
     def value(self) -> HierarchicalStatistics:

@@ -13,7 +13,7 @@ from mixle.stats.latent.hmm_encoder import Chains, HiddenMarkovDataEncoder
 from mixle.stats.latent.hmm_forward import Passes, Totals
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.sequence_accumulator import SequenceModelAccumulator
-from mixle.stats.refusals import refuse_statistic
+from mixle.stats.refusals import check_shape, refuse_statistic
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.sums import block_sum, signed_suff_stat
 
@@ -76,6 +76,9 @@ def as_statistics(value: Any, states: int) -> HiddenMarkovStatistics:
     stat = value if isinstance(value, HiddenMarkovStatistics) else HiddenMarkovStatistics(*value)
     if stat.num_states != states:
         refuse_statistic(stat.num_states, states, "states")
+    check_shape(stat.init_counts, (states,), "weights of first states")
+    check_shape(stat.state_counts, (states,), "weights of states")
+    check_shape(stat.trans_counts, (states, states), "weights of transitions")
     return stat
 
 

@@ -12,7 +12,7 @@ from mixle.stats.combinators.fields import FieldsEncoder
 from mixle.stats.contract import Column, SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
 from mixle.stats.latent.joint_walk import side
 from mixle.stats.latent.mixture_accumulator import MixtureAccumulator
-from mixle.stats.refusals import refuse_model, refuse_statistic
+from mixle.stats.refusals import check_shape, refuse_model
 from mixle.stats.starts import Centres, near_hard, sample_size, seed_centres, seed_components, take_columns
 from mixle.stats.sums import BLOCK, block_sum, signed_suff_stat
 
@@ -148,8 +148,7 @@ class JointMixtureAccumulator(SequenceEncodableStatisticAccumulator):
         return self
 
     def _split(self, stat: JointMixtureStatistics) -> Any:
-        if np.shape(stat.joint_counts) != self.joint.shape:
-            refuse_statistic(np.shape(stat.joint_counts), self.joint.shape, "components")
+        check_shape(stat.joint_counts, self.joint.shape, "components")
         return zip(self.sides, (stat.counts1, stat.counts2), (stat.first, stat.second), strict=True)
 
     def value(self) -> JointMixtureStatistics:

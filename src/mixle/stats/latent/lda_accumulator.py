@@ -13,7 +13,7 @@ from mixle.stats.contract import StatisticAccumulatorFactory
 from mixle.stats.latent.hmm_start import Start, seeded_here
 from mixle.stats.latent.lda_documents import Documents, LDADataEncoder
 from mixle.stats.latent.sequence_accumulator import SequenceModelAccumulator
-from mixle.stats.refusals import refuse_model, refuse_statistic
+from mixle.stats.refusals import check_shape, refuse_model
 from mixle.stats.special import digammas
 from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.sums import block_sum, signed_suff_stat
@@ -127,8 +127,8 @@ class LDAAccumulator(SequenceModelAccumulator):
 
     def _checked(self, value: Any) -> LDAStatistics:
         stat = LDAStatistics(*value)
-        if len(stat.log_shares) != self.states:
-            refuse_statistic(len(stat.log_shares), self.states, "topics")
+        check_shape(stat.log_shares, (self.states,), "topics")
+        check_shape(stat.topic_counts, (self.states,), "weights of topics")
         return stat
 
     def value(self) -> LDAStatistics:

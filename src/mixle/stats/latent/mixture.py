@@ -28,7 +28,7 @@ from mixle.stats.parameter_laws import dirichlet_log_density
 from mixle.stats.precision import working
 from mixle.stats.priors import check_weight_prior, prior_alpha, weight_posterior
 from mixle.stats.recall import recalled
-from mixle.stats.refusals import check_mass, refuse_statistic
+from mixle.stats.refusals import check_mass
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.starts import Centres, seed_centres, seed_components
 
@@ -317,10 +317,8 @@ class MixtureEstimator(ParameterEstimator):
         suff_stat : StackedStatistic or (counts, children)
             Statistic of either layout.
         """
-        counts, children = split_value(suff_stat)
+        counts, children = split_value(suff_stat, len(self.estimators))
         counts = np.asarray(counts, float)
-        if len(counts) != len(self.estimators) or len(children) != len(self.estimators):
-            refuse_statistic(len(counts), len(self.estimators), "components")
         total = math.fsum(counts.tolist())
         check_mass(total, nobs, self.keys[0] is not None)
         tied = self.keys[1] is not None  # a pooled component has seen more than its own count
@@ -374,7 +372,7 @@ class MixtureEstimator(ParameterEstimator):
         components = [old[k] if k in empty else c for k, c in enumerate(model.components)]
         latent = [k for k, estimator in enumerate(self.estimators) if k not in empty and is_latent(estimator)]
         if latent:
-            children = split_value(suff_stat)[1]
+            children = split_value(suff_stat, len(self.estimators))[1]
             for k in latent:
                 components[k] = self.estimators[k].keep_empty(components[k], old[k], children[k])
         if not empty and not latent:

@@ -12,7 +12,7 @@ from mixle.stats.contract import SequenceEncodableStatisticAccumulator, Statisti
 from mixle.stats.keys import has_keys
 from mixle.stats.latent.mixture_encoder import mixture_encoder
 from mixle.stats.recall import recalled
-from mixle.stats.refusals import refuse_model, refuse_statistic
+from mixle.stats.refusals import check_shape, refuse_model, refuse_statistic
 from mixle.stats.stacking.general import GeneralParts
 from mixle.stats.stacking.plan import Attached
 from mixle.stats.stacking.statistic import StackedStatistic, merge_stacked
@@ -28,11 +28,13 @@ __all__ = ["MixtureAccumulator", "MixtureFactory", "split_value"]
 Given = Callable[[int, int], np.ndarray]
 
 
-def split_value(value: Any) -> tuple[Any, Sequence[Any]]:
-    """Return (counts, children) of a mixture's statistic in either layout."""
-    if isinstance(value, StackedStatistic):
-        return value.counts, value.children
-    return value[0], value[1]
+def split_value(value: Any, components: int) -> tuple[Any, Sequence[Any]]:
+    """Return (counts, children) of the statistic of a mixture of so many components, in either layout."""
+    counts, children = (value.counts, value.children) if isinstance(value, StackedStatistic) else value
+    if len(children) != components:
+        refuse_statistic(len(children), components, "components")
+    check_shape(counts, (components,), "weights of components")
+    return counts, children
 
 
 class MixtureFactory(StatisticAccumulatorFactory):
@@ -264,12 +266,10 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         if isinstance(suff_stat, StackedStatistic) and self.stacked and suff_stat.tree == self.tree:
             self._add(suff_stat.copy() if self.stat is None else suff_stat)
             return self
-        counts, values = split_value(suff_stat)
+        counts, values = split_value(suff_stat, len(self.estimators))
         if self.stacked and not np.any(counts):
             return self  # the zero statistic of a shard without rows must not force the components apart
         children = self.children
-        if len(values) != len(children):
-            refuse_statistic(len(values), len(children), "components")
         self.counts = self.counts + np.asarray(counts, float)
         for child, value in zip(children, values, strict=True):
             child.combine(value)
@@ -286,11 +286,10 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     def from_value(self, x: Any) -> MixtureAccumulator:
         """Replace the statistic by one of either layout."""
         if isinstance(x, StackedStatistic) and x.tree == self.tree:
+            check_shape(x.counts, self.counts.shape, "weights of components")
             self._children, self.stat, self.counts = None, x.copy(), np.zeros(len(self.estimators))
             return self
-        counts, values = split_value(x)
-        if len(values) != len(self.estimators):
-            refuse_statistic(len(values), len(self.estimators), "components")
+        counts, values = split_value(x, len(self.estimators))
         self.stat, self.counts = None, np.array(counts, float)
         self._children = None if self.node.kind != "general" and not self.counts.any() else self._fresh()
         if self._children is None:

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixle.errors import SupportError
+from mixle.errors import ContractError, SupportError
 from mixle.stats.combinators.ragged import RaggedRows, SequenceEncoder, initialize_lengths, update_lengths
 from mixle.stats.contract import Column, SequenceEncodableStatisticAccumulator, StatisticAccumulatorFactory
+from mixle.stats.refusals import shown
 from mixle.stats.sums import block_sum, signed_suff_stat
 
 __all__ = [
@@ -190,7 +191,8 @@ class MarkovChainAccumulator(SequenceEncodableStatisticAccumulator):
         _, states, initial, moves, nobs, _ = suff_stat
         unknown = [s for s in states if s not in self._index] if self.levels is not None else []
         if unknown:
-            raise ValueError(f"the statistic holds the label {unknown[0]!r:.80}, none of the levels; add it to levels=")
+            label = shown(unknown[0])
+            raise ContractError(f"the statistic holds the label {label}, none of the levels; add it to levels=")
         places = self._grow(tuple(states))
         if len(places):
             self.initial[places] += np.asarray(initial, float)

@@ -14,7 +14,7 @@ from mixle.utils.parallel.folding.inputs import (
     make_source,
 )
 from mixle.utils.parallel.folding.shards import Strided
-from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.planning.discover import count_workers
 from mixle.utils.parallel.policies.base import stack
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class MPEncodedData(Handle):
         rows = check_rows(data, title)
         encoder = choose_encoder(title, estimator, None, encoder, takes_model=False)
         pieces = check_count(sub_chunks, "sub_chunks") or 1
-        self.num_workers = _workers(num_workers, len(rows))
+        self.num_workers = count_workers(num_workers, len(rows))
         shard_map = choose_map(Strided(self.num_workers), len(rows), num_shards=num_shards)
         source = make_source(
             rows, encoder, shard_map or Strided(1), pieces, check_weights(weights, len(rows)), estimator
@@ -111,19 +111,6 @@ class MPEncodedData(Handle):
         _seconds(shutdown_timeout, "shutdown_timeout")
         super().__init__(stack(_pool(self.num_workers, silence), policies or ()), source)
         self.observe(telemetry, run_id)
-
-
-def _workers(wanted: Any, rows: int) -> int:
-    """Return the number of workers, clipped to 1 ... `rows`."""
-    try:
-        count = usable_cpus() if wanted is None else int(wanted)
-    except (TypeError, ValueError, OverflowError):
-        count = None
-    if count is None or isinstance(wanted, (bool, str, bytes)):
-        raise TypeError(
-            f"num_workers must be a number of processes, not {wanted!r:.80}; pass for example num_workers=2"
-        )
-    return max(1, min(count, rows))
 
 
 def _pool(num_workers: int, worker_timeout_s: float) -> Transport:

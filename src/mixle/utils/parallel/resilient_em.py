@@ -26,7 +26,7 @@ from mixle.utils.parallel.folding.inputs import (
 )
 from mixle.utils.parallel.folding.shards import Strided
 from mixle.utils.parallel.folding.tasks import Accumulate
-from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.planning.discover import count_workers
 from mixle.utils.parallel.policies.base import stack
 from mixle.utils.parallel.policies.retry import Retry, check_retries
 
@@ -136,7 +136,7 @@ class ResilientMPEncodedData(Handle):
         encoder = choose_encoder(title, estimator, None, encoder, takes_model=False)
         self.sub_chunks = check_count(sub_chunks, "sub_chunks") or 1
         self.max_retries = check_retries(max_retries)
-        self.num_workers = _workers(num_workers, len(rows))
+        self.num_workers = count_workers(num_workers, len(rows))
         shard_map = choose_map(Strided(self.num_workers), len(rows), num_shards=num_shards) or Strided(1)
         source = make_source(rows, encoder, shard_map, self.sub_chunks, check_weights(weights, len(rows)), estimator)
         pool = _inside(_pool(self.num_workers, worker_timeout_s, step_timeout_s), policies)
@@ -305,15 +305,6 @@ class _RawShards(Mapping[int, bytes]):
 
     def __len__(self) -> int:
         return len(self._transport.sizes)
-
-
-def _workers(wanted: Any, rows: int) -> int:
-    """Return the number of workers, clipped to 1 ... `rows`."""
-    if wanted is None:
-        return max(1, min(usable_cpus(), rows))
-    if isinstance(wanted, bool) or not hasattr(type(wanted), "__index__"):
-        raise TypeError(f"num_workers must be a number of processes, not {wanted!r}")
-    return max(1, min(int(wanted), rows))
 
 
 def _inside(pool: Transport, policies: Iterable[Policy]) -> Transport:

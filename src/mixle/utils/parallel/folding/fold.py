@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mixle._trust import trusted
 from mixle.utils.parallel.folding.finite import all_finite
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ class _Running:
 
     def add(self, count: float, value: Any) -> None:
         self.nobs += float(count)
-        self.accumulator.combine(value)
+        with trusted():
+            self.accumulator.combine(value)
 
     def restore(self) -> None:
         """Write the state down, drop the accumulator, and build it again from what was written."""

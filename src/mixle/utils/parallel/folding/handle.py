@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from mixle._limits import one_blas_thread
 from mixle.errors import HandleClosed, SupportError
+from mixle.stats.refusals import check_models
 from mixle.utils.parallel.folding.encoders import check_reading
 from mixle.utils.parallel.folding.faults import closed_error
 from mixle.utils.parallel.folding.fold import GROUP, EStep, fold_log_densities, fold_numbers, fold_results
@@ -22,7 +23,7 @@ from mixle.utils.parallel.folding.protocol import EncodedDataHandle, EncodedFold
 from mixle.utils.parallel.folding.round import run_round
 from mixle.utils.parallel.folding.row_output import RowOutput
 from mixle.utils.parallel.folding.starts import check_start, noted, start_results
-from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score, check_models
+from mixle.utils.parallel.folding.tasks import Accumulate, Result, Score
 
 if TYPE_CHECKING:
     from collections.abc import Callable

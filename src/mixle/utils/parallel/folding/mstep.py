@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mixle._limits import one_blas_thread
+from mixle._trust import trusted
 
 __all__ = ["estimated", "m_step", "m_step_beside"]
 
@@ -31,7 +32,8 @@ def m_step(estimator: Any, nobs: float, value: Any, previous: Any = None) -> Any
 
 def estimated(estimator: Any, nobs: float, value: Any) -> Any:
     """Return what an estimator makes of a statistic; TypeError naming it if that is no model."""
-    model = estimator.estimate(nobs, value)
+    with trusted():
+        model = estimator.estimate(nobs, value)
     if model is None:
         raise TypeError(f"{type(estimator).__name__}.estimate returned None; it has to return the fitted distribution")
     return model

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixle.utils.parallel.folding.tasks import Apply, check_models, chunk_log_densities, row_log_densities
+from mixle.stats.refusals import check_models
+from mixle.utils.parallel.folding.tasks import Apply, chunk_log_densities, row_log_densities
 
 if TYPE_CHECKING:
     from mixle.utils.parallel.folding.shards import Chunk, Shard

@@ -7,13 +7,14 @@ shard, the estimator, the model and the seed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
+from mixle.stats.refusals import scores_of
 from mixle.utils.parallel.folding.build import build_key
 from mixle.utils.parallel.folding.digests import rows_digest
 from mixle.utils.parallel.folding.draws import draws
@@ -91,24 +92,9 @@ def _working(task: Accumulate | Score) -> Iterator[None]:
         yield
 
 
-def check_models(models: Iterable[Any]) -> None:
-    """Refuse what cannot score rows."""
-    for model in models:
-        if isinstance(model, type):
-            raise TypeError(f"the model is the class {model.__name__}; pass an instance: {model.__name__}(...)")
-        if not hasattr(model, "seq_log_density"):
-            raise TypeError(f"a {type(model).__name__} has no seq_log_density: pass the model to score")
-
-
 def row_log_densities(model: Any, chunk: Chunk) -> np.ndarray:
     """Return the log-density of `model` at each row of a chunk."""
-    scores = np.asarray(model.seq_log_density(chunk.payload), dtype=np.float64)
-    if scores.shape != (chunk.count,):
-        kind = type(model).__name__
-        raise ValueError(
-            f"{kind}.seq_log_density returned shape {scores.shape} for {chunk.count} rows; expected ({chunk.count},)"
-        )
-    return scores
+    return scores_of(model, chunk.payload, chunk.count)
 
 
 def chunk_log_densities(shard: Shard, model: Any) -> list[np.ndarray]:

@@ -6,9 +6,10 @@ import os
 import sys
 from typing import Any
 
+from mixle.stats.refusals import shown
 from mixle.utils.parallel.planning.devices import DeviceSpec, memory_part
 
-__all__ = ["dask_devices", "mpi_size", "torch_devices", "torchrun_devices", "usable_cpus"]
+__all__ = ["count_workers", "dask_devices", "mpi_size", "torch_devices", "torchrun_devices", "usable_cpus"]
 
 _MPI_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MPI_LOCALNRANKS")
 
@@ -94,3 +95,30 @@ def torchrun_devices(memory_bytes: int | None, precision: Any | None) -> tuple[D
         )
         for rank in range(world)
     )
+
+
+#: A machine starts no more processes than this without harm: a larger number is a mistake.
+_MOST_WORKERS = 4096
+
+
+def count_workers(wanted: Any, rows: int) -> int:
+    """Return the number of worker processes, clipped to 1 ... `rows`; as many as there are cores for None.
+
+    Raises
+    ------
+    TypeError
+        For what is no whole number.
+    ValueError
+        For more processes than a machine starts.
+    """
+    if wanted is None:
+        return max(1, min(usable_cpus(), rows))
+    whole = hasattr(type(wanted), "__index__") or (isinstance(wanted, float) and wanted.is_integer())
+    if isinstance(wanted, bool) or not whole:
+        raise TypeError(f"num_workers must be a number of processes, not {shown(wanted)}; pass e.g. num_workers=2")
+    if min(int(wanted), rows) > _MOST_WORKERS:
+        raise ValueError(
+            f"num_workers={shown(wanted)} is more than the {_MOST_WORKERS} processes of a pool; pass about as many as "
+            f"there are cores, here num_workers={usable_cpus()}, and num_shards= for finer shards"
+        )
+    return max(1, min(int(wanted), rows))

@@ -6,6 +6,8 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import Any, Self
 
+from mixle._json import parsed
+
 __all__ = ["JsonFile", "JsonText", "write_text"]
 
 
@@ -35,10 +37,8 @@ class JsonText:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Build an object from JSON text made by `to_json`."""
-        import json
-
-        return cls.from_dict(json.loads(text))
+        """Build an object from JSON text made by `to_json`; SerializationError for what is none."""
+        return cls.from_dict(parsed(text))
 
 
 class JsonFile(JsonText):

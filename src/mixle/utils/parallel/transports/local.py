@@ -282,11 +282,15 @@ class LocalEncodedData(Handle):
         return sum(len(shard.chunks) for shard in self._resident())
 
 
+#: More threads than this gain nothing anywhere, and a machine starts only so many.
+_MOST_THREADS = 256
+
+
 def _threads(parallel_chunks: Any, chunk_workers: Any) -> int | None:
     """Return the number of threads, None for none."""
     if not isinstance(parallel_chunks, bool):
         raise TypeError(f"parallel_chunks must be True or False, not {parallel_chunks!r}")
     workers = check_count(chunk_workers, "chunk_workers", optional=True)
     if workers is not None:
-        return workers
+        return min(workers, _MOST_THREADS)
     return usable_cpus() if parallel_chunks else None

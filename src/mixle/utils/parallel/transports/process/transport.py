@@ -14,7 +14,7 @@ from mixle.utils.parallel.folding.faults import RemoteFault, load_error
 from mixle.utils.parallel.folding.refusals import check_retirable, check_worker
 from mixle.utils.parallel.folding.tasks import Result
 from mixle.utils.parallel.folding.transport import Source, Transport
-from mixle.utils.parallel.planning.discover import usable_cpus
+from mixle.utils.parallel.planning.discover import count_workers, usable_cpus
 from mixle.utils.parallel.transports.process import system, wire
 from mixle.utils.parallel.transports.process.exchange import Exchange
 from mixle.utils.parallel.transports.process.holdings import Pool, pools
@@ -117,7 +117,7 @@ class ProcessTransport(Transport):
         """Do all of `load` except the encoding: write the rows, start the workers, say which shard lives where."""
         if self._pool.supervisor is not None or not self._close.alive:
             raise BackendError("this transport was loaded or closed already; make a new one")
-        self.num_workers = max(1, min(self.num_workers, len(source.rows)))
+        self.num_workers = count_workers(self.num_workers, len(source.rows))
         try:
             self._open(source)
         except BaseException:
