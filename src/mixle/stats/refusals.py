@@ -54,7 +54,8 @@ def check_shape(found: Any, shape: tuple[int, ...], what: str) -> None:
     """
     here = np.shape(found)
     if here != shape:
-        refuse_statistic(*(own[0] if len(here) == len(shape) == 1 else own for own in (here, shape)), what)
+        plain = len(here) == len(shape) == 1
+        refuse_statistic(here[0] if plain else here, shape[0] if plain else shape, what)
 
 
 def check_models(models: Iterable[Any]) -> None:
