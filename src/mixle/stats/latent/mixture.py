@@ -29,6 +29,7 @@ from mixle.stats.precision import working
 from mixle.stats.priors import check_weight_prior, prior_alpha, weight_posterior
 from mixle.stats.recall import recalled
 from mixle.stats.refusals import check_mass, refuse_statistic
+from mixle.stats.stacking.statistic import StackedStatistic, handed
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.starts import Centres, seed_centres, seed_components
 
@@ -317,8 +318,8 @@ class MixtureEstimator(ParameterEstimator):
         suff_stat : StackedStatistic or (counts, children)
             Statistic of either layout.
         """
-        counts, children = split_value(suff_stat)
-        counts = np.asarray(counts, float)
+        counts = np.asarray(suff_stat[0], float)  # the counts come first in either layout
+        children = handed(suff_stat if isinstance(suff_stat, StackedStatistic) else suff_stat[1], self.estimators)
         if len(counts) != len(self.estimators) or len(children) != len(self.estimators):
             refuse_statistic(len(counts), len(self.estimators), "components")
         total = math.fsum(counts.tolist())
@@ -366,7 +367,7 @@ class MixtureEstimator(ParameterEstimator):
 
         A component that is tied elsewhere has the pooled statistic and is left alone.
         """
-        counts = np.asarray(suff_stat[0], float)  # the counts come first in either layout
+        counts = np.asarray(suff_stat[0], float)
         old = getattr(previous, "components", None)
         if old is None or len(old) != len(counts) or self.pseudo_count or self.keys[1] is not None:
             return model
