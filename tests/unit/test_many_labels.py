@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import math
+import pickle
 
 import numpy as np
 import pytest
@@ -20,9 +23,12 @@ from mixle.stats import (
     kinds,
 )
 from mixle.stats.contract import Column
-from mixle.stats.stacking import facts, gather, lookup
+from mixle.stats.label_table import LabelTable, held
+from mixle.stats.stacking import facts, gather, lookup, running
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.starts import Centres, distances, in_codes_of
+from mixle.stats.sums import exact_sum
+from mixle.utils.parallel.folding.model_digest import model_digest
 from mixle.utils.parallel.planner import encoded_data
 
 COUNT = 5000
@@ -183,3 +189,74 @@ def test_a_chunk_of_few_of_many_labels_gets_a_table_of_those(monkeypatch):
     walk = Walk(model.components, model.w, np.log(model.w), payload, 4)
     assert walk.features.laid[0].labels == ("label 7", "label 4000")
     assert walk.natural.table.shape == (3, 3)
+
+
+SETS = {
+    "text": list("abacbbcd"),
+    "integers": [3, 1, 3, 7, 7, 7, 1, 2],
+    "pairs": [("a", 1), ("b", 2), ("a", 1), ("c", 0)] * 2,
+}
+
+
+@pytest.mark.parametrize("labels", SETS.values(), ids=SETS)
+@pytest.mark.parametrize("asked", [False, True], ids=["arrays", "mapping"])
+def test_a_law_in_arrays_says_what_its_mapping_says(labels, asked):
+    rows = [(x, math.sin(i)) for i, x in enumerate(labels * 5)]
+    part = CompositeEstimator([CategoricalEstimator(), GaussianEstimator()])
+    estimator = MixtureEstimator([part] * 2)
+    fitted, other = (
+        optimize(rows, estimator, 3, delta=None, num_shards=3, out=None, rng=np.random.RandomState(1)) for _ in "ab"
+    )
+    law = fitted.components[0].dists[0]
+    assert isinstance(held(law), LabelTable)
+    given = [CategoricalDistribution(c.dists[0].pmap) for c in other.components]
+    if asked:
+        assert law.pmap == given[0].pmap
+        assert law.pmap is law.pmap
+    payload = law.dist_to_encoder().seq_encode([*labels, "unknown"])
+    assert bits(law.seq_log_density(payload)) == bits(given[0].seq_log_density(payload))
+    assert (repr(law), law.digest(), law.to_json()) == (repr(given[0]), given[0].digest(), given[0].to_json())
+    assert law.sampler(3).sample(9) == given[0].sampler(3).sample(9)
+    assert model_digest(law) == model_digest(given[0]) or labels is SETS["pairs"]
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.digest() == copy.deepcopy(fitted).digest() == other.digest()
+    assert isinstance(held(law), dict) == asked
+
+
+def test_an_estimator_of_ones_own_is_handed_a_dict():
+    class Own(CategoricalEstimator):
+        def estimate(self, nobs, suff_stat):
+            assert type(suff_stat) is dict
+            return super().estimate(nobs, suff_stat)
+
+    rows, digests = list("abacbbcd") * 5, []
+    for kind in (Own, CategoricalEstimator):
+        model = optimize(rows, MixtureEstimator([kind()] * 2), 3, delta=None, out=None, rng=np.random.RandomState(1))
+        digests.append(model.digest())
+    assert digests[0] == digests[1]
+
+
+def test_sums_that_wait_have_the_bits_of_sums_that_do_not(monkeypatch):
+    rng = np.random.RandomState(7)
+    rows = [(x, math.sin(i)) for i, x in enumerate(rows_of(rng, 300, 2500))]
+    estimator = MixtureEstimator([CompositeEstimator((CategoricalEstimator(), GaussianEstimator()))] * 3)
+    digests = set()
+    for many, waiting in ((10**9, 1), (20, 1), (20, 1500), (20, 10**9)):
+        monkeypatch.setattr(running, "MANY", many)
+        monkeypatch.setattr(running, "WAITING", waiting)
+        with encoded_data(rows, estimator, num_shards=9) as handle:
+            model = optimize(None, estimator, 4, delta=None, enc_data=handle, out=None, rng=np.random.RandomState(4))
+        digests.add(model.digest())
+    assert len(digests) == 1
+    assert running._unions
+    del estimator, handle
+    gc.collect()
+    assert not running._unions
+
+
+@pytest.mark.parametrize("spread", [0, 40, 1060])
+def test_an_exact_sum_is_the_sum_rounded_once(spread):
+    rng = np.random.RandomState(spread)
+    values = np.ldexp(rng.uniform(-1.0, 1.0, 5000), rng.randint(-spread, 1, 5000))
+    assert exact_sum(values) == math.fsum(values.tolist())
+    assert exact_sum(np.abs(values)) == math.fsum(np.abs(values).tolist())

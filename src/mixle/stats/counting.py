@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.label_table import held
+
 __all__ = ["free_parameters"]
 
 #: Arguments that are given, not fitted.
 _GIVEN = {"Binomial": {"n"}, "DirichletMultinomial": {"n"}, "PointMass": {"value"}}
 _GIVEN |= {"IntegerCategorical": {"min_val"}}
 #: Arguments that sum to one, or have length one: one entry is not free.
-_BOUND = {"Categorical": {"pmap"}, "IntegerCategorical": {"p_vec"}}
+_BOUND = {"IntegerCategorical": {"p_vec"}}
 _BOUND |= {"VonMisesFisher": {"mu"}}
 #: Symmetric matrices.
 _SYMMETRIC = {"MultivariateGaussian": {"covar"}, "MultivariateStudentT": {"shape"}}
@@ -91,6 +93,7 @@ def _factors(model: Any) -> int:
 
 
 _RULES: dict[str, Callable[[Any], int]] = {
+    "Categorical": lambda m: max(0, len(held(m)) - 1),
     "Null": lambda _: 0,
     "Ignored": lambda _: 0,
     "StudentT": lambda _: 3,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mixle.stats.refusals import shown
+from mixle.stats.sums import exact_sum
 
 __all__ = [
     "LARGEST_FLOAT",
@@ -210,7 +211,7 @@ def probabilities(value: Any, what: str) -> np.ndarray:
     if not np.isfinite(array).all() or (array < 0.0).any():
         bad = int(np.argmax(~np.isfinite(array) | (array < 0.0)))
         raise ValueError(f"{what} must be probabilities, entry {bad} is {shown(array[bad])}")
-    total = math.fsum(array.tolist())
+    total = exact_sum(array)
     if abs(total - 1.0) > 1e-6:
         raise ValueError(f"{what} must sum to one, the sum is {shown(total)}")
     if abs(total - 1.0) > 4 * array.size * np.finfo(float).eps:

@@ -335,6 +335,10 @@ class CodeLeaf(Leaf):
         """Return the zero statistic."""
         return CodeCounts((), np.zeros(0))
 
+    def handed(self, stat: CodeCounts) -> Any:
+        """Return `stat` as this library's own estimator reads it: its documented layout, or itself."""
+        return self.to_value(stat)
+
     def accumulate(self, rows: Rows, weights: np.ndarray, dist: Any) -> CodeCounts:
         """Return the weight of each label."""
         labels = rows.labels or ()

@@ -98,11 +98,15 @@ class Serializable:
         """Return the names of the constructor's arguments that make up an object."""
         return (*cls._fields, *cls._keyword_fields)
 
+    def _argument(self, name: str) -> Any:
+        """Return the constructor's argument `name` as it is written down."""
+        return getattr(self, name)
+
     def __repr__(self) -> str:
         if not self._fields and not self._keyword_fields:
             return object.__repr__(self)
-        parts = [_text(getattr(self, name)) for name in self._fields]
-        parts += [f"{name}={_text(getattr(self, name))}" for name in self._keyword_fields]
+        parts = [_text(self._argument(name)) for name in self._fields]
+        parts += [f"{name}={_text(self._argument(name))}" for name in self._keyword_fields]
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def __str__(self) -> str:
@@ -128,7 +132,7 @@ class Serializable:
             )
         result: dict[str, Any] = {"type": type(self).__name__, "schema": SCHEMA}
         for name in (*self._fields, *self._keyword_fields):
-            result[name] = to_plain(getattr(self, name))
+            result[name] = to_plain(self._argument(name))
         for name in self._extras:
             if getattr(self, name, None) is not None:
                 result[name] = to_plain(getattr(self, name))

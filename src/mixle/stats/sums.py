@@ -18,6 +18,7 @@ __all__ = [
     "Numbers",
     "block_sum",
     "block_sums",
+    "exact_sum",
     "exponentials",
     "merge_moments",
     "raw_moments",
@@ -62,6 +63,44 @@ def block_sums(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
         factor = np.ascontiguousarray(weights[:, start : start + BLOCK])
         total += np.add.reduce(np.where(factor > 0.0, values[start : start + BLOCK], 0.0) * factor, axis=1)
     return total
+
+
+#: Up to so many numbers are added by `math.fsum` itself; past so many, or above that size, a bucket might overflow.
+FEW, MOST, _LARGE = 4096, 1 << 26, 1e290
+#: The exponents of `numpy.frexp` are larger than this.
+_LOWEST = -1080
+
+
+def exact_sum(values: np.ndarray) -> float:
+    """Return ``math.fsum(values)``, the exact sum rounded once, in array operations.
+
+    Mantissas are cut into halves of 27 and 26 bits, and those of equal exponents are added: each of these sums is
+    exact, and `math.fsum` adds what they come to.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        What to add.
+
+    Examples
+    --------
+    >>> exact_sum(np.array([1.0, 1e100, 1.0, -1e100]))
+    2.0
+    """
+    if not FEW < len(values) <= MOST or not np.abs(values).max() < _LARGE:
+        return math.fsum(values.tolist())
+    mantissas, exponents = np.frexp(values)
+    mantissas *= 2.0**27
+    high = np.trunc(mantissas)
+    mantissas -= high
+    mantissas *= 2.0**26
+    exponents -= _LOWEST
+    parts: list[float] = []
+    for half, shift in ((high, 27), (mantissas, 53)):
+        sums = np.bincount(exponents, half)
+        seen = np.flatnonzero(sums)
+        parts += map(math.ldexp, sums[seen].tolist(), (seen + (_LOWEST - shift)).tolist())
+    return math.fsum(parts)
 
 
 #: Exponentials below that of this are taken as 0: what is left of them after a division would be subnormal, and

@@ -13,8 +13,10 @@ from mixle.stats.domains import mapping_of, nonnegative, probabilities, truth
 from mixle.stats.enumeration import ranked, refuse
 from mixle.stats.given import needed
 from mixle.stats.kinds import CodeCounts, CodeLeaf, log_or_floor
+from mixle.stats.label_table import LabelTable, held
 from mixle.stats.leaf import LeafDistribution, LeafEstimator, Rows
 from mixle.stats.reading import read_labels
+from mixle.stats.sums import exact_sum
 
 __all__ = ["CategoricalDistribution", "CategoricalEstimator", "CategoricalSampler"]
 
@@ -31,17 +33,16 @@ class _Categorical(CodeLeaf):
 
     def log_tables(self, dists: Sequence[Any], labels: tuple[Any, ...]) -> np.ndarray:
         defaults = [dist.default_value for dist in dists]
-        weights = [
-            list(d.pmap.values())
-            if len(d.pmap) == len(labels) and tuple(d.pmap) == labels
-            else [d.pmap.get(label, default) for label in labels]
-            for d, default in zip(dists, defaults, strict=True)
-        ]
+        weights = [_weights(held(dist), labels, default) for dist, default in zip(dists, defaults, strict=True)]
         table = log_or_floor(np.array(weights, float).reshape(len(defaults), len(labels)))
         return table - np.array([[math.log1p(default)] for default in defaults]) if any(defaults) else table
 
     def model_labels(self, dist: Any) -> tuple[Any, ...]:
-        return tuple(dist.pmap)
+        kept = held(dist)
+        return kept.labels if isinstance(kept, LabelTable) else tuple(kept)
+
+    def handed(self, stat: CodeCounts) -> CodeCounts:
+        return stat
 
     def to_value(self, stat: CodeCounts) -> dict[Any, float]:
         return dict(zip(stat.labels, stat.counts.tolist(), strict=True))
@@ -50,6 +51,15 @@ class _Categorical(CodeLeaf):
         if isinstance(value, CodeCounts):
             return value
         return CodeCounts(tuple(value), np.array(list(value.values()), float))
+
+
+def _weights(kept: Any, labels: tuple[Any, ...], default: float) -> Any:
+    """Return the weight of each label under probabilities that are kept in either way."""
+    if isinstance(kept, LabelTable):
+        return kept.at(labels, default)
+    if len(kept) == len(labels) and tuple(kept) == labels:
+        return list(kept.values())
+    return [kept.get(label, default) for label in labels]
 
 
 class CategoricalDistribution(LeafDistribution):
@@ -99,6 +109,29 @@ class CategoricalDistribution(LeafDistribution):
         )
         self._finish(name, keys, prior)
 
+    @classmethod
+    def of_table(cls, table: LabelTable, default: float, estimator: Any) -> CategoricalDistribution:
+        """Return the law of probabilities that are known to be such: a long table is not checked again."""
+        model = cls({}, default, estimator.name, estimator.keys)
+        model.__dict__["pmap"] = table
+        return model
+
+    @property
+    def pmap(self) -> dict[Any, float]:
+        """Probability of each label; a fit keeps them in arrays until they are asked for."""
+        kept = held(self)
+        if isinstance(kept, LabelTable):
+            kept = self.__dict__["pmap"] = kept.mapping()
+        return kept
+
+    @pmap.setter
+    def pmap(self, value: dict[Any, float]) -> None:
+        self.__dict__["pmap"] = value
+
+    def _argument(self, name: str) -> Any:
+        kept = self.__dict__.get(name)
+        return kept.mapping() if isinstance(kept, LabelTable) else super()._argument(name)
+
     def outcomes(self) -> Iterator[tuple[Any, float]]:
         """Return the labels, the most probable first."""
         if self.default_value > 0.0:
@@ -123,10 +156,10 @@ class CategoricalSampler(DistributionSampler):
 
     def sample(self, size: int | None = None, *, batched: bool = True) -> Any:
         """Return a label, or a list of `size` labels."""
-        labels = list(self.dist.pmap)
+        table = LabelTable.of(held(self.dist))
+        labels, p = table.labels, table.numbers
         if not labels:
             raise ValueError("a Categorical without labels cannot be sampled; fit it to rows first")
-        p = np.array(list(self.dist.pmap.values()))
         codes = self.rng.choice(len(labels), size=1 if size is None else size, p=p / p.sum())
         drawn = [labels[code] for code in codes]
         return drawn[0] if size is None else drawn
@@ -177,25 +210,20 @@ class CategoricalEstimator(LeafEstimator):
         self._take_prior(prior, pseudo_count is not None or suff_stat is not None)
 
     def _estimate(self, stat: CodeCounts) -> CategoricalDistribution:
-        total = math.fsum(stat.counts.tolist())
+        total = exact_sum(stat.counts)
         default = (1.0 / total) ** 2 if self.default_value and total > 0.0 else 0.0
         if self.suff_stat is None and not self.pseudo_count and total > 0.0 and np.min(stat.counts) >= 0.0:
-            shares = dict(zip(stat.labels, (stat.counts / total).tolist(), strict=True))
-            model = CategoricalDistribution({}, default, self.name, self.keys)
-            model.pmap = shares  # known to be probabilities: a long table is not checked again
-            return model
-        weights = dict(zip(stat.labels, stat.counts.tolist(), strict=True))
+            return CategoricalDistribution.of_table(LabelTable(stat.labels, stat.counts / total), default, self)
+        labels, weights = stat.labels, stat.counts
         if self.suff_stat is not None:
             strength = 1.0 if self.pseudo_count is None else self.pseudo_count
-            for label in self.suff_stat:
-                weights.setdefault(label, 0.0)
-            weights = {label: w + strength * self.suff_stat.get(label, 0.0) for label, w in weights.items()}
-        elif self.pseudo_count and weights:
-            weights = {label: w + self.pseudo_count / len(weights) for label, w in weights.items()}
-        total = math.fsum(weights.values())
-        pmap = (
-            {k: w / total for k, w in weights.items()}
-            if total > 0.0
-            else dict.fromkeys(weights, 1.0 / max(1, len(weights)))
-        )
-        return CategoricalDistribution(pmap, default, self.name, self.keys)
+            labels = tuple(dict.fromkeys((*labels, *self.suff_stat)))
+            prior = np.array([self.suff_stat.get(label, 0.0) for label in labels], float)
+            weights = np.append(weights, np.zeros(len(labels) - len(weights))) + strength * prior
+        elif self.pseudo_count and labels:
+            weights = weights + self.pseudo_count / len(labels)
+        total = exact_sum(weights)
+        p = weights / total if total > 0.0 else np.full(len(labels), 1.0 / max(1, len(labels)))
+        if labels:
+            p = probabilities(p, "pmap of a Categorical")
+        return CategoricalDistribution.of_table(LabelTable(labels, p), default, self)

@@ -28,6 +28,7 @@ from mixle.stats.latent.sequence_estimator import SequenceModelEstimator
 from mixle.stats.leaf import repaired
 from mixle.stats.refusals import check_mass
 from mixle.stats.sequences.paths import laws_of_counts
+from mixle.stats.stacking.statistic import handed
 from mixle.stats.starts import seed_centres
 
 __all__ = ["HierarchicalMixtureEstimator"]
@@ -128,7 +129,7 @@ class HierarchicalMixtureEstimator(KeepsLength, SequenceModelEstimator):
         total = math.fsum(mixtures.tolist())
         check_mass(total, nobs, self.keys[0] is not None)
         counts = np.add.reduce(topics, axis=0)
-        fitted = fit_parts(self.estimators, counts, stat.children, self.keys[1] is not None)
+        fitted = fit_parts(self.estimators, counts, handed(stat.topics, self.estimators), self.keys[1] is not None)
         if self.pseudo_count:
             even = (np.full(mixtures.shape, 1.0 / mixtures.size), np.full(topics.shape, 1.0 / topics.shape[1]))
             prior = even if self.suff_stat is None else self.suff_stat

@@ -20,6 +20,7 @@ from mixle.stats.latent.hmm_chain import stationary, terminal_mask
 from mixle.stats.latent.sequence_estimator import SequenceModelEstimator
 from mixle.stats.leaf import repaired
 from mixle.stats.refusals import check_mass
+from mixle.stats.stacking.statistic import handed
 
 __all__ = ["HiddenMarkovEstimator", "HiddenMarkovModelEstimator"]
 
@@ -141,7 +142,7 @@ class HiddenMarkovEstimator(SequenceModelEstimator):
         total = math.fsum(initial.tolist())
         check_mass(total, nobs, self.keys[0] is not None)
         tied = self.keys[2] is not None  # a pooled emission has seen more than its own count
-        topics = fit_parts(self.estimators, stat.state_counts, stat.children, tied)
+        topics = fit_parts(self.estimators, stat.state_counts, handed(stat.emissions, self.estimators), tied)
         transitions = self._transitions(moves)
         w = stationary(transitions) if self.steady_state_init else self._initial(initial)
         length = self.len_estimator.estimate(nobs, stat.length)

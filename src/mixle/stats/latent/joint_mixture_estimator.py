@@ -22,6 +22,7 @@ from mixle.stats.latent.joint_mixture_accumulator import (
 )
 from mixle.stats.leaf import repaired
 from mixle.stats.refusals import check_mass
+from mixle.stats.stacking.statistic import handed
 from mixle.stats.starts import Centres
 
 __all__ = ["JointMixtureEstimator"]
@@ -161,5 +162,5 @@ class JointMixtureEstimator(ParameterEstimator):
 
 def _fitted(estimators: Sequence[Any], counts: np.ndarray, value: Any, key: Any) -> list[Any]:
     """Return the fitted components of one half; of tied ones the weight behind the statistic is not known."""
-    parts = zip(estimators, counts, children_of(value), strict=True)
+    parts = zip(estimators, counts, handed(value, estimators), strict=True)
     return [estimator.estimate(None if key is not None else float(c), child) for estimator, c, child in parts]

@@ -19,6 +19,7 @@ from mixle.stats.latent.lda_accumulator import LDAAccumulatorFactory, LDAStatist
 from mixle.stats.latent.sequence_estimator import SequenceModelEstimator
 from mixle.stats.leaf import repaired
 from mixle.stats.refusals import check_mass
+from mixle.stats.stacking.statistic import handed
 
 __all__ = ["LDAEstimator"]
 
@@ -130,7 +131,7 @@ class LDAEstimator(SequenceModelEstimator):
         weight = float(stat.documents)
         check_mass(weight, nobs, self.keys[0] is not None)
         tied = self.keys[1] is not None
-        topics = fit_parts(self.estimators, stat.topic_counts, stat.children, tied)
+        topics = fit_parts(self.estimators, stat.topic_counts, handed(stat.topics, self.estimators), tied)
         alpha, held = self._alpha(weight, np.asarray(stat.log_shares, float))
         length = self.len_estimator.estimate(nobs, stat.length)
         model = self._model(topics, alpha, length)

@@ -29,6 +29,7 @@ from mixle.stats.precision import working
 from mixle.stats.priors import check_weight_prior, prior_alpha, weight_posterior
 from mixle.stats.recall import recalled
 from mixle.stats.refusals import check_mass
+from mixle.stats.stacking.statistic import StackedStatistic, handed
 from mixle.stats.stacking.walk import Walk
 from mixle.stats.starts import Centres, seed_centres, seed_components
 
@@ -317,7 +318,10 @@ class MixtureEstimator(ParameterEstimator):
         suff_stat : StackedStatistic or (counts, children)
             Statistic of either layout.
         """
-        counts, children = split_value(suff_stat, len(self.estimators))
+        if isinstance(suff_stat, StackedStatistic) and len(suff_stat.counts) == len(self.estimators):
+            counts, children = suff_stat.counts, handed(suff_stat, self.estimators)
+        else:
+            counts, children = split_value(suff_stat, len(self.estimators))
         counts = np.asarray(counts, float)
         total = math.fsum(counts.tolist())
         check_mass(total, nobs, self.keys[0] is not None)
@@ -364,7 +368,7 @@ class MixtureEstimator(ParameterEstimator):
 
         A component that is tied elsewhere has the pooled statistic and is left alone.
         """
-        counts = np.asarray(suff_stat[0], float)  # the counts come first in either layout
+        counts = np.asarray(suff_stat[0], float)
         old = getattr(previous, "components", None)
         if old is None or len(old) != len(counts) or self.pseudo_count or self.keys[1] is not None:
             return model

@@ -15,7 +15,8 @@ from mixle.stats.recall import recalled
 from mixle.stats.refusals import check_shape, refuse_model, refuse_statistic
 from mixle.stats.stacking.general import GeneralParts
 from mixle.stats.stacking.plan import Attached
-from mixle.stats.stacking.statistic import StackedStatistic, merge_stacked
+from mixle.stats.stacking.running import StackedSum
+from mixle.stats.stacking.statistic import StackedStatistic
 from mixle.stats.stacking.tree import Node, Slot, flatten, signature, unify
 from mixle.stats.stacking.walk import Walk, accumulate_given
 from mixle.stats.starts import Centres, in_codes_of, near_hard, sample_size, seed_centres, seed_components, take_columns
@@ -63,13 +64,18 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         self.estimators, self.name, self.init = list(estimators), name, init
         self.weight_key, self.component_key = keys
         self.node, self.tree = recalled("tree of estimators", self.estimators, self._tree)
-        self.stat: StackedStatistic | None = None
+        self._sum: StackedSum | None = None
         self.counts = np.zeros(len(self.estimators))
         self._children: list[Any] | None = None if self.node.kind != "general" else self._fresh()
 
     def _tree(self) -> tuple[Node, Any]:
         node = unify(self.estimators)
         return node, signature(node)
+
+    @property
+    def stat(self) -> StackedStatistic | None:
+        """Return the statistic over the component axis, None before the first row and where it is kept apart."""
+        return None if self._sum is None else self._sum.total()
 
     def _fresh(self) -> list[Any]:
         return [estimator.accumulator_factory().make() for estimator in self.estimators]
@@ -79,11 +85,11 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         """Return one accumulator per component; from here on the statistic is kept in them."""
         if self._children is None:
             self._children = self._fresh()
-            if self.stat is not None:
-                self.counts = self.stat.counts.copy()
-                for child, value in zip(self._children, self.stat.children, strict=True):
+            stat, self._sum = self.stat, None
+            if stat is not None:
+                self.counts = stat.counts.copy()
+                for child, value in zip(self._children, stat.children, strict=True):
                     child.from_value(value)
-            self.stat = None
         return self._children
 
     @cached_property
@@ -97,11 +103,12 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         """Return whether the statistic is kept over the component axis."""
         return self._children is None
 
-    def _nodes(self) -> tuple[Node, ...]:
-        return tuple(slot.node for slot in flatten(self.node))
-
     def _add(self, stat: StackedStatistic) -> None:
-        self.stat = stat if self.stat is None else merge_stacked(self.stat, stat, self._nodes())
+        """Add a statistic, which belongs to this accumulator from here on."""
+        if self._sum is None:
+            self._sum = StackedSum(tuple(slot.node for slot in flatten(self.node)), stat)
+        else:
+            self._sum.add(stat)
 
     def seq_update_scored(self, x: Any, weights: np.ndarray | None, estimate: Any) -> tuple[float, int]:
         """Add encoded rows under the mixture `estimate`.
@@ -264,7 +271,7 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
     def combine(self, suff_stat: Any) -> MixtureAccumulator:
         """Add another statistic, of either layout."""
         if isinstance(suff_stat, StackedStatistic) and self.stacked and suff_stat.tree == self.tree:
-            self._add(suff_stat.copy() if self.stat is None else suff_stat)
+            self._add(suff_stat.copy())
             return self
         counts, values = split_value(suff_stat, len(self.estimators))
         if self.stacked and not np.any(counts):
@@ -277,8 +284,9 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
 
     def value(self) -> Any:
         """Return the statistic: a `StackedStatistic`, or ``(counts, tuple of children's values)``."""
-        if self.stacked and self.stat is not None:
-            return self.stat.copy()
+        stat = self.stat
+        if self.stacked and stat is not None:
+            return stat.copy()
         if self.stacked:
             return (self.counts.copy(), tuple(child.value() for child in self._fresh()))
         return (self.counts.copy(), tuple(child.value() for child in self.children))
@@ -287,10 +295,11 @@ class MixtureAccumulator(SequenceEncodableStatisticAccumulator):
         """Replace the statistic by one of either layout."""
         if isinstance(x, StackedStatistic) and x.tree == self.tree:
             check_shape(x.counts, self.counts.shape, "weights of components")
-            self._children, self.stat, self.counts = None, x.copy(), np.zeros(len(self.estimators))
+            self._children, self._sum, self.counts = None, None, np.zeros(len(self.estimators))
+            self._add(x.copy())
             return self
         counts, values = split_value(x, len(self.estimators))
-        self.stat, self.counts = None, np.array(counts, float)
+        self._sum, self.counts = None, np.array(counts, float)
         self._children = None if self.node.kind != "general" and not self.counts.any() else self._fresh()
         if self._children is None:
             return self  # the zero statistic leaves the components stacked

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,12 +72,8 @@ class Lookup:
     def __init__(self, leaf: Any, members: tuple[Any, ...]) -> None:
         self.leaf, self.members = leaf, members
         first = tuple(leaf.model_labels(members[0]))
-        names = dict.fromkeys(first)
-        for dist in members[1:]:
-            more = leaf.model_labels(dist)
-            if more != first:
-                names.update(dict.fromkeys(more))
-        self.labels: tuple[Any, ...] = tuple(names)
+        others = [more for more in map(leaf.model_labels, members[1:]) if more is not first and more != first]
+        self.labels: tuple[Any, ...] = tuple(dict.fromkeys(chain(first, *others))) if others else first
 
     @cached_property
     def _columns(self) -> dict[Any, int]:
@@ -91,7 +88,7 @@ class Lookup:
 
         Given its `codes`, those are left out that the chunk does not have. The order stays the model's.
         """
-        if own == self.labels:
+        if own is self.labels or own == self.labels:
             return Laid.of(self.labels)._replace(table=self._table)
         if codes is None:
             return Laid(self.labels, self._places(own), self._table)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixle.stats.kinds import CodeCounts, LinearSums
+from mixle.stats.kinds import CodeCounts, CodeLeaf, LinearSums
 from mixle.stats.stacking.split import CensoredWeights, ZeroWeights
 from mixle.stats.stacking.tree import STACKABLE, Node, leaf_named
 from mixle.stats.sums import Moments, signed_suff_stat
 
-__all__ = ["OptionalWeights", "ShellWeights", "StackedStatistic", "member", "merge_stacked"]
+__all__ = ["OptionalWeights", "ShellWeights", "StackedStatistic", "handed", "member", "merge_slot"]
+__all__ += ["merge_stacked"]
 
 
 #: Module of each combinator that stands around one law.
@@ -80,6 +81,12 @@ class StackedStatistic(NamedTuple):
         """Return the value of each component in its family's own layout."""
         return tuple(_child(self.tree, iter(self.slots), k) for k in range(len(self.counts)))
 
+    def handed(self, estimators: Sequence[Any]) -> tuple[Any, ...]:
+        """Return `children` for K estimators; of this library's own some read arrays where the layout is a dict."""
+        if len(estimators) != len(self.counts):
+            return self.children
+        return tuple(_child(self.tree, iter(self.slots), k, estimator) for k, estimator in enumerate(estimators))
+
 
 _WEIGHTS = (OptionalWeights, ShellWeights)
 _SPLITS = (ZeroWeights, CensoredWeights)
@@ -109,15 +116,22 @@ def member(stat: Any, k: int) -> Any:
     return stat[k]
 
 
-def _child(tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
-    kind = tree[0]
+def handed(value: Any, estimators: Sequence[Any]) -> Sequence[Any]:
+    """Return the values of components that are kept in either way as their estimators read them."""
+    return value.handed(estimators) if isinstance(value, StackedStatistic) else tuple(value)
+
+
+def _child(tree: tuple[Any, ...], slots: Iterator[Any], k: int, estimator: Any = None) -> Any:
+    """Return the value of component `k`: in its family's own layout, or as `estimator` reads it."""
+    kind, reader = tree[0], estimator if _is_own(estimator) else None
     if kind == "composite":
-        return tuple(_child(part, slots, k) for part in tree[1:])
+        readers = (None,) * (len(tree) - 1) if reader is None else reader.stack_node()[1]
+        return tuple(_child(part, slots, k, one) for part, one in zip(tree[1:], readers, strict=True))
     if kind == "null":
         return None
     if kind == "optional":
         weights = next(slots)
-        child = _child(tree[1], slots, k)
+        child = _child(tree[1], slots, k, None if reader is None else reader.stack_node()[1])
         return ((float(weights.missing[k]), float(weights.present[k])), child)
     stat = next(slots)
     if kind == "split":
@@ -127,7 +141,15 @@ def _child(tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
     if kind == "general":
         return stat[k]
     leaf = leaf_named(tree[1])
-    return leaf.to_value(leaf.member(member(stat, k)))
+    own = leaf.member(member(stat, k))
+    return leaf.handed(own) if reader is not None and isinstance(leaf, CodeLeaf) else leaf.to_value(own)
+
+
+def _is_own(estimator: Any) -> bool:
+    """Return whether an estimator's M-step is this library's: any other reads the documented layouts."""
+    if estimator is None or "estimate" in getattr(estimator, "__dict__", ()):
+        return False
+    return str(getattr(type(estimator).estimate, "__module__", "")).startswith("mixle.stats.")
 
 
 def _split_child(split: Any, tree: tuple[Any, ...], slots: Iterator[Any], k: int) -> Any:
@@ -149,11 +171,12 @@ def shell_layout(name: str) -> Any:
 
 def merge_stacked(a: StackedStatistic, b: StackedStatistic, nodes: tuple[Node, ...]) -> StackedStatistic:
     """Return the sum of two statistics of one tree; `nodes` are those of its slots."""
-    slots = tuple(_merge_slot(x, y, node) for x, y, node in zip(a.slots, b.slots, nodes, strict=True))
+    slots = tuple(merge_slot(x, y, node) for x, y, node in zip(a.slots, b.slots, nodes, strict=True))
     return StackedStatistic(a.counts + b.counts, slots, a.tree)
 
 
-def _merge_slot(x: Any, y: Any, node: Node) -> Any:
+def merge_slot(x: Any, y: Any, node: Node) -> Any:
+    """Return the sum of two statistics of one slot."""
     if isinstance(x, _SPLITS):
         return x.plus(y, node.children[0].leaf)
     if isinstance(x, _WEIGHTS):

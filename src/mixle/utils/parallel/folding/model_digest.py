@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mixle.stats.label_table import LabelTable
 from mixle.stats.serialize import Serializable
 
 __all__ = ["model_digest"]
@@ -85,7 +86,7 @@ class _Layout:
         if self.main:
             return None
         found = zlib.crc32(b"".join([container[key].tobytes() for container, key in self.arrays]), self.seed)
-        found = zlib.crc32(marshal.dumps([container[key] for container, key in self.plain], 2), found)
+        found = zlib.crc32(marshal.dumps([_mapped(container[key]) for container, key in self.plain], 2), found)
         for container, key in self.others:
             text = _stream(container[key])
             if b"__main__" in text:
@@ -101,6 +102,9 @@ class _Layout:
             self.plain.append((container, key))
             return None
         if kind is dict and _only_plain(value.values()) and _only_plain(value):
+            self.plain.append((container, key))
+            return None
+        if kind is LabelTable and _only_plain(value.labels):  # it is a dict as soon as somebody asks for it
             self.plain.append((container, key))
             return None
         if kind is np.ndarray and not value.dtype.hasobject:
@@ -148,6 +152,10 @@ def _has_state_only(kind: Any) -> bool:
     if kind.__reduce_ex__ is not _REDUCE[0] or kind.__reduce__ is not _REDUCE[1] or kind.__new__ is not object.__new__:
         return False
     return kind.__getstate__ in _STATES and not any(vars(base).get("__slots__") for base in kind.__mro__)
+
+
+def _mapped(value: Any) -> Any:
+    return value.mapping() if type(value) is LabelTable else value
 
 
 def _only_plain(values: Iterable[Any]) -> bool:
