@@ -148,3 +148,15 @@ def test_a_pool_stays_usable_after_a_users_exception():
 
 def _fail_on_shard_1(shard):
     return shard.nothing if shard.id == 1 else None
+
+
+@pytest.mark.parametrize(("given", "workers"), [(2.0, 2), (2.7, 2), (0, 1), (0.4, 1), (99, 3)])
+def test_a_number_of_workers_is_read_as_int_reads_it_and_clipped_to_the_rows(given, workers):
+    with MPEncodedData([0.0, 1.0, 2.0], PlainEstimator(), num_workers=given) as handle:
+        assert handle.num_workers == workers
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), "2", True])
+def test_what_is_no_number_of_workers_is_refused(given):
+    with pytest.raises(TypeError, match="num_workers must be a number of processes"):
+        MPEncodedData([0.0, 1.0, 2.0], PlainEstimator(), num_workers=given)

@@ -41,7 +41,7 @@ def _encoder_of(encoder: Any, estimator: Any, model: Any) -> Any:
             return source.accumulator_factory().make().acc_to_encoder()
         if source is not None:
             raise TypeError(f"{type(source).__name__} is no encoder, estimator or model; pass one of these")
-    raise ValueError("At least one arg: encoder, estimator, or dist must be passed. Pass for instance model=model.")
+    raise ValueError("At least one arg: encoder, estimator, or dist must be passed. For instance pass model=model.")
 
 
 def seq_encode(

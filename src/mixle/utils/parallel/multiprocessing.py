@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from mixle.utils.parallel.folding.handle import Handle
@@ -102,7 +103,10 @@ class MPEncodedData(Handle):
         rows = check_rows(data, title)
         encoder = choose_encoder(title, estimator, None, encoder, takes_model=False)
         pieces = check_count(sub_chunks, "sub_chunks") or 1
-        self.num_workers = count_workers(num_workers, len(rows))
+        wanted: Any = num_workers
+        if isinstance(wanted, float) and math.isfinite(wanted):
+            wanted = int(wanted)
+        self.num_workers = count_workers(wanted, len(rows))
         shard_map = choose_map(Strided(self.num_workers), len(rows), num_shards=num_shards)
         source = make_source(
             rows, encoder, shard_map or Strided(1), pieces, check_weights(weights, len(rows)), estimator

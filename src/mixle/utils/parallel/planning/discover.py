@@ -113,8 +113,7 @@ def count_workers(wanted: Any, rows: int) -> int:
     """
     if wanted is None:
         return max(1, min(usable_cpus(), rows))
-    whole = hasattr(type(wanted), "__index__") or (isinstance(wanted, float) and wanted.is_integer())
-    if isinstance(wanted, bool) or not whole:
+    if isinstance(wanted, bool) or not hasattr(type(wanted), "__index__"):
         raise TypeError(f"num_workers must be a number of processes, not {shown(wanted)}; pass e.g. num_workers=2")
     if min(int(wanted), rows) > _MOST_WORKERS:
         raise ValueError(
